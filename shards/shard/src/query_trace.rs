@@ -1,13 +1,14 @@
-//! The trace of a request that asks for one: what was done for it, when and on which core.
+//! The trace of a request: what was done for it, when and on which core.
 //!
 //! 1. The server begins a [`Trace`] and runs the request within it: while that future is polled, the shard's
 //!    [`TraceSlot`] holds the trace, and whatever serves the request adds events to it (`shard_state::tracing`).
-//! 2. A call to another core takes along when the request began; the events come back with the reply.
-//! 3. After the answer is sent, session and events are written into `system_traces` in the background
+//! 2. A call to another core carries the time at which the request began; the events come back with the reply.
+//! 3. After the answer was sent, session and events are written into `system_traces` in the background
 //!    (`operations::trace_writes`).
 //!
 //! Invariants: without a trace an event costs one branch; a trace never fails or delays its request; a trace has at
-//! most [`EVENTS_MAX`] events and at most [`WRITES_MAX`] traces are being written: what is beyond is left out.
+//! most [`EVENTS_MAX`] events and at most [`WRITES_MAX`] traces are being written at once; what exceeds these is
+//! dropped.
 
 use model::value::BoundValue;
 use model::{ColumnSpec, Consistency, QueryParameters, text};
@@ -22,9 +23,9 @@ use std::task::{Context, Poll};
 
 /// Most events of one request.
 pub(crate) const EVENTS_MAX: usize = 1000;
-/// Most traces of one shard that are being written at the same time.
+/// Most traces of one shard that are being written at once.
 pub(crate) const WRITES_MAX: u64 = 256;
-/// Characters of a bound value that a session shows.
+/// Characters of a bound value that a session shows at most.
 const BOUND_VALUE_CHARS_MAX: usize = 1000;
 
 /// The trace of one request. Cloning shares it.
@@ -40,7 +41,7 @@ struct Inner {
     events: RefCell<Vec<Event>>,
 }
 
-/// A request as its trace session shows it.
+/// A request as the session of its trace shows it.
 pub(crate) struct TracedRequest {
     /// The kind of request, in Cassandra's words.
     pub(crate) request: &'static str,
@@ -48,18 +49,18 @@ pub(crate) struct TracedRequest {
     pub(crate) parameters: BTreeMap<String, String>,
 }
 
-/// Something that was done for a request.
+/// A step in serving a request.
 #[derive(Debug)]
 pub(crate) struct Event {
-    /// A version 1 uuid: its time and its place among the events.
+    /// A version 1 uuid of its time and its number among the events.
     pub(crate) id: [u8; 16],
     pub(crate) activity: String,
-    /// Since the request began.
+    /// Microseconds after the request began.
     pub(crate) elapsed_micros: i32,
     pub(crate) shard: ShardId,
 }
 
-/// What another core did for a request, on its way back.
+/// The events of another core, on their way back to the request's core.
 #[derive(Debug)]
 pub struct Events(pub(crate) Vec<Event>);
 
@@ -75,17 +76,17 @@ impl Trace {
         }))
     }
 
-    /// The id of its session, which the answer carries.
+    /// The id of the session, which the answer carries.
     pub fn id(&self) -> [u8; 16] {
         self.0.id
     }
 
-    /// The address of the client that asked.
+    /// The address of the client.
     pub(crate) fn client(&self) -> IpAddr {
         self.0.client
     }
 
-    /// When the request began, on every core's clock.
+    /// When the request began; the clock is the same on all cores.
     pub(crate) fn began(&self) -> Instant {
         self.0.began
     }
@@ -100,7 +101,7 @@ impl Trace {
         i32::try_from(runtime::now().since(self.0.began).as_micros()).unwrap_or(i32::MAX)
     }
 
-    /// Adds events, as far as there is room.
+    /// Adds events while there is room.
     pub(crate) fn add(&self, events: Events) {
         let mut known = self.0.events.borrow_mut();
         let room = EVENTS_MAX.saturating_sub(known.len());
@@ -112,12 +113,12 @@ impl Trace {
         Events(std::mem::take(&mut *self.0.events.borrow_mut()))
     }
 
-    /// Says what the request is.
+    /// Sets what the request is.
     pub(crate) fn set_request(&self, request: TracedRequest) {
         *self.0.session.borrow_mut() = Some(request);
     }
 
-    /// What the request is, once it was understood.
+    /// What the request is; `None` until it was parsed.
     pub(crate) fn request(&self) -> Ref<'_, Option<TracedRequest>> {
         self.0.session.borrow()
     }
@@ -187,7 +188,7 @@ impl TracedRequest {
         self.put("query", text)
     }
 
-    /// Adds the page size, if there are pages.
+    /// Adds the page size, if the request is paged.
     pub(crate) fn page(&mut self, parameters: &QueryParameters<'_>) -> &mut TracedRequest {
         if let Some(rows) = parameters.page_size {
             self.put("page_size", rows.to_string());

@@ -6,7 +6,7 @@ use crate::shard_state::Shard;
 use model::{Failure, Schema, Table, TableId};
 use std::sync::Arc;
 
-/// Lets the store know the tables of `schema` that were altered, before statements are planned with them.
+/// Tells the store about the tables that `schema` alters, before statements are planned with them.
 pub(crate) fn adopt_tables(shard: &Shard, schema: &Schema) {
     let known = shard.schema();
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
@@ -18,7 +18,7 @@ pub(crate) fn adopt_tables(shard: &Shard, schema: &Schema) {
     }
 }
 
-/// Serves `schema` from now on.
+/// Makes `schema` the one that this core serves.
 pub(crate) async fn switch_schema(
     shard: &Shard,
     schema: Arc<Schema>,
@@ -49,7 +49,8 @@ pub(crate) async fn switch_schema(
     Ok(())
 }
 
-/// Whether statements prepared on a table must be prepared again: as in Cassandra, not for most options.
+/// Whether statements prepared on a table must be prepared again. As in Cassandra, a change of most options does not
+/// require it.
 fn changes_statements(before: &Table, after: &Table) -> bool {
     let of = |table: &Table| (table.options.default_time_to_live, table.options.gc_grace_seconds);
     before.columns != after.columns

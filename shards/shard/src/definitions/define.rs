@@ -1,19 +1,20 @@
 //! DDL and TRUNCATE, on shard 0, one at a time.
 //!
 //! CREATE, ALTER and DROP:
-//! 1. Apply the statement to the schema of this moment (`cql::define`), or refuse it.
+//! 1. Apply the statement to the current schema (`cql::define`), or refuse it.
 //! 2. Write the new `schema_version`, then the rows of `system_schema` (one mutation); both are durable.
-//! 3. Every shard serves the new schema and confirms; events go out.
-//! 4. DROP only: cut the table's data on every shard, record the cut, let the shards forget the table.
+//! 3. Every shard switches to the new schema and confirms; events go out.
+//! 4. DROP only: truncate the table's data on every shard, record the truncation, let the shards forget the table.
 //!
-//! With `auto_snapshot` a snapshot of what is dropped is whole before step 2, and brought up to date before step 4.
+//! With `auto_snapshot` a snapshot of what is dropped is complete before step 2, and brought up to date before step 4.
 //!
-//! TRUNCATE: with `auto_snapshot` a snapshot; cut on every shard, record the cut durably, let the log segments go that
-//! nothing else needs.
+//! TRUNCATE: with `auto_snapshot` take a snapshot; truncate on every shard, record the truncation durably, release the
+//! log segments that nothing else needs.
 //!
-//! Invariants: a crash between the steps leaves the change whole or undone (a new version without a change is
-//! harmless); timestamps strictly increase, also over restarts; once started a change runs to its end, whether or not
-//! the client waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a
+//! Invariants: a crash between the steps leaves the change complete or undone (a new version without a change is
+//! harmless); timestamps strictly increase, even across restarts; a change that has started runs to its end, whether or
+//! not the client waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a
+//! column was dropped is later than the drop, even after a restart.
 //! column was dropped is later than the drop, also after a restart.
 
 use crate::messages::schema::Defined;
@@ -44,13 +45,13 @@ pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Fai
     runtime::spawn(async move { Definition::begin(&shard).await?.define(&define).await }).await
 }
 
-/// Empties a table on every shard and records it.
+/// Removes all data of a table on every shard and records the truncation.
 pub(crate) async fn truncate(shard: &Shard, table: TableId) -> Result<(), Failure> {
     let shard = shard.clone();
     runtime::spawn(async move { Definition::begin(&shard).await?.truncate(table).await }).await
 }
 
-/// A change of the schema under way: it holds the turn to make one.
+/// A change of the schema under way. It holds the only turn to make one.
 struct Definition<'s> {
     shard: &'s Shard,
     schema: Arc<Schema>,
@@ -76,7 +77,7 @@ impl<'s> Definition<'s> {
         Ok(Definition { shard, schema, stored, now_micros: runtime::wall_micros(), _permit: permit })
     }
 
-    /// The timestamp of this change, above that of every change before; microseconds.
+    /// The timestamp of this change, above that of every earlier change; microseconds.
     fn timestamp(&self) -> i64 {
         self.now_micros.max(self.stored.last_timestamp.saturating_add(1))
     }
@@ -88,7 +89,8 @@ impl<'s> Definition<'s> {
     async fn define(&self, define: &Define) -> Result<Defined, Failure> {
         let new_id = TableId(crate::schema::random_uuid().into_bytes());
         let timestamp = self.timestamp();
-        // Times of drops are stored in milliseconds: this one is whole, and over before anything else is written.
+        // Times of drops are stored in milliseconds: round up to a whole one, and let it pass before anything else is
+        // written.
         let now_micros = timestamp.saturating_add(MICROS_PER_MILLI - 1).div_euclid(MICROS_PER_MILLI) * MICROS_PER_MILLI;
         let config = self.shard.config();
         let site = DefinitionContext {
@@ -131,7 +133,7 @@ impl<'s> Definition<'s> {
         let Change { kind, target, keyspace, name, .. } = change;
         let change = SchemaChange { change: kind, target, keyspace, name };
         if change.change == ChangeKind::Updated {
-            // Stores know a new column before any core writes it for a client.
+            // Stores must know a new column before any core writes it for a client.
             let replies = self.shard.call_all(|| Request::AdoptTables(after.clone())).await;
             replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)?;
         }
@@ -143,11 +145,11 @@ impl<'s> Definition<'s> {
             }
         }
         if !gone.is_empty() {
-            // Writes that came while the schema was changing.
+            // Add the writes that came while the schema was changing.
             if let Err(failure) = snapshots::take_up(self.shard, kept).await {
                 tracing::warn!(%failure, "a snapshot of a dropped table may lack its last writes");
             }
-            // The drop itself is done: what fails here costs space until the next start, nothing else.
+            // The drop itself is done: a failure here only costs space until the next start.
             if let Err(failure) = self.cut(&gone, timestamp).await {
                 tracing::warn!(%failure, "data of a dropped table stays in the log");
             }
@@ -172,7 +174,7 @@ impl<'s> Definition<'s> {
         Ok(())
     }
 
-    /// Takes a snapshot of each of these tables, unless snapshots are switched off for the node or the table.
+    /// Takes a snapshot of each of these tables, unless snapshots are disabled for the node or the table.
     async fn keep(&self, prefix: &str, tables: &[TableId]) -> Result<Vec<Taken>, Failure> {
         let mut kept = Vec::new();
         for table in tables.iter().filter_map(|table| self.schema.table_by_id(*table)) {
@@ -184,7 +186,7 @@ impl<'s> Definition<'s> {
         Ok(kept)
     }
 
-    /// Empties tables on every shard and records from where on their log records count again.
+    /// Truncates tables on every shard and records the log positions from which their records count again.
     async fn cut(&self, tables: &[TableId], timestamp: i64) -> Result<(), Failure> {
         let mut records = Vec::new();
         for &table in tables {
@@ -203,8 +205,8 @@ impl<'s> Definition<'s> {
         self.sync().await
     }
 
-    /// Before a table is made WITH ID: log records of that id from before this process are not its. Those of this
-    /// process were cut when the table was dropped.
+    /// Called before a table is created WITH ID: makes the log ignore records of that id from before this process.
+    /// Those of this process were cut off when the table was dropped.
     async fn forget_earlier(&self, table: TableId, timestamp: i64) -> Result<(), Failure> {
         let counter_floor = self.shard.store().counter_floor();
         let cut = |(id, truncation): &(TableId, Truncation)| *id == table && truncation.counter_floor >= counter_floor;
@@ -237,7 +239,7 @@ impl<'s> Definition<'s> {
         self.shard.store().apply(mutation, true).await.map_err(store_failure)
     }
 
-    /// Makes durable what was applied, in every mode of the commit log.
+    /// Makes durable what was applied, whatever the mode of the commit log.
     async fn sync(&self) -> Result<(), Failure> {
         self.shard.store().sync().await.map_err(|error| store_failure(error).unknown())
     }
@@ -258,7 +260,7 @@ fn store_failure(error: engine::Error) -> Failure {
     if matches!(error, engine::Error::LogFailed(_)) { failure.unknown() } else { failure }
 }
 
-/// Refuses changes of system keyspaces, with the failure that Cassandra gives for each.
+/// Refuses changes of system keyspaces, with Cassandra's failure for each.
 fn refuse_system(keyspace: &str, no_permission: impl FnOnce() -> String) -> Result<(), Failure> {
     match keyspace {
         "system" | "system_schema" => {

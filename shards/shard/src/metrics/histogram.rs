@@ -1,27 +1,27 @@
-//! Histograms that forget: how many values there were in all, and the sizes of the recent ones.
+//! Histograms that forget: the number of all values, and the sizes of recent ones.
 //!
 //! 1. A value counts in the bucket of the smallest bound that is not below it. The bounds are Cassandra's: 1, 2, 3, ...
-//!    8, 10, 12, 14, 17, each a fifth above the one before.
-//! 2. Time goes by in ticks of five seconds. With each tick the rate moves towards that of the tick, as a five minute
-//!    load average does; with every eighth the buckets are halved, so that what is minutes ago counts for nothing.
-//! 3. Ticks that went by are made up for when a value comes or when somebody looks; nothing runs meanwhile.
+//!    8, 10, 12, 14, 17, each about a fifth above the one before.
+//! 2. Time passes in ticks of five seconds. With each tick the rate moves towards that of the tick, like a five-minute
+//!    load average; with every eighth tick the buckets are halved, so that values from minutes ago count for nothing.
+//! 3. Ticks that have passed are caught up with when a value is recorded or the histogram is read; no timer runs.
 //!
-//! Invariants: recording allocates at the first value only; a histogram without values takes a few words.
+//! Invariants: recording allocates only for the first value; a histogram without values takes a few words.
 
 use runtime::Instant;
 use std::cell::{Cell, OnceCell};
 
-/// Buckets: those of the bounds and one for what lies beyond. The last bound is 64 seconds in nanoseconds.
+/// Buckets: one per bound and one for values beyond. The last bound is 64 seconds in nanoseconds.
 pub(crate) const BUCKETS: usize = 134;
 /// The largest value of each bucket.
 const BOUNDS: [u64; BUCKETS - 1] = bounds();
-/// By the three highest bits of a value: the first bucket that it may be in.
+/// The first bucket that a value may be in, by the three highest bits of the value.
 const STARTS: [u8; 4 * 64] = starts();
-/// What a value adds to its bucket, so that halves, quarters and eighths of it can be told.
+/// What a value adds to its bucket; more than 1, so that it can be halved several times.
 const UNIT: u32 = 16;
 /// Nanoseconds of a tick.
 const TICK_NANOS: u64 = 5_000_000_000;
-/// Ticks in which the weight of a value halves: a minute for a factor of 2.8, Cassandra's is 2.7.
+/// Ticks in which the weight of a value halves. Per minute it shrinks by a factor of 2.8; Cassandra's factor is 2.7.
 const HALVING_TICKS: u64 = 8;
 /// How far the rate moves with each tick: `1 - exp(-5 s / 300 s)`.
 const RATE_STEP: f64 = 0.016_528_546_178_382_487;
@@ -57,7 +57,7 @@ const fn starts() -> [u8; 4 * 64] {
 }
 
 fn bucket_of(value: u64) -> usize {
-    // Below 4 each value has its bucket.
+    // Below 4 each value has a bucket of its own.
     if value < 4 {
         return (value as usize).saturating_sub(1);
     }
@@ -76,17 +76,17 @@ pub(crate) struct Histogram {
     recent: OnceCell<Box<[Cell<u32>; BUCKETS]>>,
     count: Cell<u64>,
     total: Cell<u64>,
-    /// When the next tick ends, nanoseconds; 0: nothing was recorded yet.
+    /// When the next tick ends, nanoseconds; 0 before the first value.
     due: Cell<u64>,
     ticks: Cell<u64>,
     /// `count` at the last tick.
     counted: Cell<u64>,
-    /// Per second; of use once a tick has gone by.
+    /// Values per second; meaningful after the first tick.
     rate: Cell<f64>,
 }
 
 impl Histogram {
-    /// Counts a value.
+    /// Counts a value at the time `now`.
     pub(crate) fn record(&self, value: u64, now: Instant) {
         if now.0 >= self.due.get() {
             self.tick(now);
@@ -98,7 +98,7 @@ impl Histogram {
         self.total.set(self.total.get().wrapping_add(value));
     }
 
-    /// Makes up for the ticks until `now`.
+    /// Catches up with the ticks until `now`.
     #[cold]
     fn tick(&self, now: Instant) {
         if self.due.get() == 0 {
@@ -118,7 +118,7 @@ impl Histogram {
         self.due.set(self.due.get().saturating_add(passed.saturating_mul(TICK_NANOS)));
     }
 
-    /// What it holds now.
+    /// The histogram's content at the time `now`.
     pub(crate) fn distribution(&self, now: Instant) -> Distribution {
         if self.due.get() != 0 && now.0 >= self.due.get() {
             self.tick(now);
@@ -133,21 +133,21 @@ impl Histogram {
     }
 }
 
-/// What histograms of several shards hold.
+/// The content of one or several histograms.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Distribution {
-    /// By bucket; empty: none.
+    /// Weights by bucket; empty if there are no values.
     recent: Vec<u64>,
     /// Values since the start.
     pub count: u64,
     /// Their sum.
     pub total: u64,
-    /// Values per second of the last five minutes.
+    /// Values per second, averaged over five minutes as a load average is.
     pub rate: f64,
 }
 
 impl Distribution {
-    /// Adds another.
+    /// Adds the content of another.
     pub fn add(&mut self, other: &Distribution) {
         self.recent.resize(self.recent.len().max(other.recent.len()), 0);
         for (bucket, count) in self.recent.iter_mut().zip(&other.recent) {
@@ -158,12 +158,12 @@ impl Distribution {
         self.rate += other.rate;
     }
 
-    /// The recent values: how many by bound.
+    /// The recent values: bucket number and weight of each bucket that is not empty.
     fn recent(&self) -> impl DoubleEndedIterator<Item = (usize, u64)> {
         self.recent.iter().copied().enumerate().filter(|(_, count)| *count > 0)
     }
 
-    /// The bound up to which the part `0.0..=1.0` of the recent values lies; 0 without any.
+    /// The bound that the fraction `part` (0.0 to 1.0) of the recent values does not exceed; 0 if there are none.
     pub fn percentile(&self, part: f64) -> u64 {
         let wanted = (self.recent.iter().sum::<u64>() as f64 * part).ceil() as u64;
         let mut seen = 0;
@@ -174,17 +174,17 @@ impl Distribution {
         reached.map_or(0, |(bucket, _)| bound(bucket))
     }
 
-    /// The bound of the largest recent value; 0 without any.
+    /// The bound of the largest recent value; 0 if there are none.
     pub fn max(&self) -> u64 {
         self.recent().next_back().map_or(0, |(bucket, _)| bound(bucket))
     }
 
-    /// The least that the smallest recent value can be; 0 without any.
+    /// The smallest value that can be in the bucket of the smallest recent value; 0 if there are none.
     pub fn min(&self) -> u64 {
         self.recent().next().map_or(0, |(bucket, _)| if bucket == 0 { 0 } else { bound(bucket - 1) + 1 })
     }
 
-    /// The mean of the bounds of the recent values; NaN without any.
+    /// The mean of the bounds of the recent values; NaN if there are none.
     pub fn mean(&self) -> f64 {
         let (mut sum, mut all) = (0.0, 0);
         for (bucket, count) in self.recent() {
@@ -195,7 +195,7 @@ impl Distribution {
     }
 }
 
-/// What lies beyond the last bound counts there.
+/// The bound of a bucket; values beyond the last bound count as that bound.
 fn bound(bucket: usize) -> u64 {
     BOUNDS[bucket.min(BOUNDS.len() - 1)]
 }

@@ -1,14 +1,14 @@
-//! Metrics of a shard's work: how long reads and writes of each table take and how many rows and tombstones they meet,
-//! how many partitions batches hold, how often statements run.
+//! Metrics of a shard's work: how long reads and writes of each table take, how many rows and tombstones they meet, how
+//! many partitions batches have, how many statements run.
 //!
-//! [`operations`] has latencies by class of operation, all tables together, with finer buckets; [`running`] the
+//! [`operations`] has latencies by class of operation, for all tables together, with finer buckets; [`running`] the
 //! requests under way; [`ShardMetrics`] describes a shard as a whole. `operations::metrics_gathering` asks all cores.
 //!
-//! A read or write that a client of this core sends to what this core owns is recorded once, for both the coordinator
-//! and the replica: they are the same core and the same call.
+//! A read or write that a client of this core makes in a partition of this core is recorded once, for both the
+//! coordinator and the replica: it is one call on one core.
 //!
-//! Invariants: recording takes no lock, sends nothing and allocates at a table's first value only; shards are summed
-//! when metrics are asked for.
+//! Invariants: recording takes no lock, sends nothing and allocates only for the first value of a table; shards are
+//! summed when metrics are asked for.
 
 pub(crate) mod histogram;
 pub mod operations;
@@ -32,7 +32,7 @@ use runtime::metrics::Counter;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// Tables that a shard has room for at first.
+/// Tables for which a shard has room at first.
 const TABLES_MIN: usize = 64;
 
 /// A measure of the work with a table. Times are in nanoseconds.
@@ -60,13 +60,13 @@ pub enum Measure {
     Tombstones,
 }
 
-/// One for each [`Measure`] and two more: reads and writes that are local and coordinated at once.
+/// One per [`Measure`], and two for reads and writes that are local and coordinated at once.
 const KINDS: usize = 12;
 const READ_HERE: usize = 10;
 const WRITE_HERE: usize = 11;
 
 impl Measure {
-    /// The class of operations whose time is measured; `None`: no time is measured.
+    /// The class of operations whose latency this measures; `None` if it does not measure time.
     fn operation(self) -> Option<Operation> {
         Some(match self {
             Measure::LocalRead => Operation::LocalRead,
@@ -108,7 +108,7 @@ impl TableHistograms {
     }
 }
 
-/// Histograms by table, in an open hash table by id: the next free place if one is taken; at most half of them are.
+/// Histograms by table, in an open hash table by id with linear probing, at most half full.
 struct Tables {
     places: Vec<Option<(TableId, Box<TableHistograms>)>>,
     taken: usize,
@@ -120,7 +120,7 @@ impl Default for Tables {
     }
 }
 
-/// Ids of tables that were made on one machine differ in their first half alone.
+/// A hash of an id: ids made on one machine differ only in their first half.
 fn hash(id: &TableId) -> usize {
     let bits = u128::from_le_bytes(id.0);
     let folded = (bits ^ (bits >> 64)) as u64;
@@ -128,7 +128,7 @@ fn hash(id: &TableId) -> usize {
 }
 
 impl Tables {
-    /// The place of a table, or the free place where it belongs.
+    /// The slot of a table, or the free slot where it belongs.
     fn place(&self, id: &TableId) -> usize {
         let mask = self.places.len() - 1;
         let mut place = hash(id) & mask;
@@ -170,10 +170,10 @@ pub(crate) struct Metrics {
     pub(crate) logged_batches: Histogram,
     pub(crate) unlogged_batches: Histogram,
     pub(crate) counter_batches: Histogram,
-    /// Prepared statements that were run, and other statements.
+    /// Prepared statements that were run.
     pub(crate) prepared_runs: Counter,
     pub(crate) regular_runs: Counter,
-    /// Prepared statements that were evicted.
+    /// Prepared statements evicted from the cache.
     pub(crate) prepared_evicted: Counter,
     pub(crate) running: Running,
 }
@@ -194,7 +194,7 @@ impl Metrics {
         }
     }
 
-    /// Records an operation on a table that began at `began`.
+    /// Records an operation on a table that started at `began`.
     pub(crate) fn took(&self, id: &TableId, measure: Measure, began: Instant) {
         let now = runtime::now();
         self.with(id, |table| table.record(measure, nanos(began, now), now));
@@ -207,7 +207,7 @@ impl Metrics {
         }
     }
 
-    /// Records a read of the store for another core, or a part of a longer read.
+    /// Records a read of the store that was made for another core or is a part of a longer read.
     pub(crate) fn read(&self, id: &TableId, measure: Measure, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
@@ -217,7 +217,7 @@ impl Metrics {
         self.operated(measure, began, now);
     }
 
-    /// Records a read of one partition for a client of this core.
+    /// Records a read of one partition that a client of this core made.
     pub(crate) fn read_here(&self, id: &TableId, began: Instant, met: ScanCounts) {
         let now = runtime::now();
         self.with(id, |table| {
@@ -227,7 +227,7 @@ impl Metrics {
         self.latencies.record(operations::READ_HERE, nanos(began, now), now);
     }
 
-    /// Records a write of the store; `here`: for a client of this core.
+    /// Records a write of the store; `here`: a client of this core made it.
     pub(crate) fn wrote(&self, ids: &WrittenTables, here: bool, began: Instant) {
         let now = runtime::now();
         let (kind, place) = match here {
@@ -240,7 +240,8 @@ impl Metrics {
         self.latencies.record(place, nanos(began, now), now);
     }
 
-    /// Records a write as its coordinator sees it, where that is not the write of the store; `counts`: of counters.
+    /// Records a write as its coordinator sees it, where the store's part is recorded separately; `counts`: it changes
+    /// counters.
     pub(crate) fn coordinated(&self, ids: &WrittenTables, counts: bool, began: Instant) {
         let now = runtime::now();
         let measure = Measure::CoordinatorWrite;
@@ -258,12 +259,12 @@ impl Metrics {
         }
     }
 
-    /// How long operations of a class took.
+    /// The latency of a class of operations.
     pub(crate) fn latency(&self, operation: Operation, now: Instant) -> Latency {
         self.latencies.latency(operation, now)
     }
 
-    /// These measures of all tables that were used.
+    /// The distributions of `measures` for every table that was used.
     pub(crate) fn tables(&self, measures: &[Measure]) -> TableMetrics {
         let now = runtime::now();
         let tables = self.tables.borrow();
@@ -271,7 +272,7 @@ impl Metrics {
         tables.places.iter().flatten().map(|(id, histograms)| (*id, of(histograms))).collect()
     }
 
-    /// The metrics of requests; `prepared`: how many statements are prepared.
+    /// The metrics of requests; `prepared`: the number of prepared statements.
     pub(crate) fn requests(&self, prepared: usize) -> RequestMetrics {
         let now = runtime::now();
         RequestMetrics {
@@ -291,7 +292,7 @@ fn nanos(began: Instant, now: Instant) -> u64 {
     now.0.saturating_sub(began.0)
 }
 
-/// The tables of a mutation: most have one.
+/// The tables that a mutation changes: the first, and the rest, mostly none.
 #[derive(Default)]
 pub(crate) struct WrittenTables(Option<TableId>, Vec<TableId>);
 
@@ -329,7 +330,7 @@ pub struct RequestMetrics {
     pub regular_runs: u64,
     /// Prepared statements that were evicted.
     pub prepared_evicted: u64,
-    /// Statements that are prepared; every core knows all of them.
+    /// Prepared statements in the cache; each core has all of them.
     pub prepared: u64,
     /// Requests under way.
     pub running: Vec<RunningRequest>,

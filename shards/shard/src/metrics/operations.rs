@@ -1,12 +1,12 @@
-//! How long operations of each class take on one shard, as HDR histograms.
+//! Latencies of each class of operations on one shard, as HDR histograms.
 //!
-//! 1. A duration counts in the histogram of the window that runs.
-//! 2. A window lasts a minute. The first value or look after its end adds its histogram to that of all windows before,
-//!    and keeps it as that of the last one.
-//! 3. What was since the start is all windows; what is recent is the window that runs and the last one.
+//! 1. A duration counts in the histogram of the current window.
+//! 2. A window lasts a minute. The first recording or reading after its end adds its histogram to that of all earlier
+//!    windows, and keeps it as that of the last window.
+//! 3. Totals since the start come from all windows; recent values from the current and the last window.
 //!
-//! Invariants: recording takes no lock, and allocates at the first value of a class only; durations are known to a
-//! hundredth of themselves, from `NANOS_MIN` to `NANOS_MAX`; what is longer counts as that. Sums are exact.
+//! Invariants: recording takes no lock and allocates only for the first value of a class; durations from `NANOS_MIN` to
+//! `NANOS_MAX` are precise to one percent, and longer ones count as `NANOS_MAX`. Sums are exact.
 //!
 //! Source: HdrHistogram, Gil Tene.
 
@@ -14,7 +14,7 @@ use hdrhistogram::Histogram;
 use runtime::Instant;
 use std::cell::RefCell;
 
-/// What a shard does, as a client's coordinator or on its own store.
+/// A class of operations: as the coordinator of a client's request sees them, or on the shard's own store.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Operation {
     /// A read of one partition, as its coordinator sees it.
@@ -61,9 +61,9 @@ const PLACES: usize = OPERATIONS + 2;
 
 /// Resolution of the shortest durations, nanoseconds.
 const NANOS_MIN: u64 = 64;
-/// The longest duration.
+/// The longest duration that is told apart, nanoseconds.
 const NANOS_MAX: u64 = 64_000_000_000;
-/// Decimal digits of a duration.
+/// Decimal digits to which a duration is precise.
 const DIGITS: u8 = 2;
 /// How long a window lasts.
 const WINDOW_NANOS: u64 = 60_000_000_000;
@@ -92,20 +92,21 @@ pub const BOUNDS: [u64; 21] = [
     10_000_000_000,
     25_000_000_000,
 ];
-/// The parts of [`Latency::quantiles`]; the last one is the longest duration.
+/// The fractions of [`Latency::quantiles`]; the last one stands for the longest duration.
 pub const QUANTILES: [f64; 7] = [0.5, 0.75, 0.95, 0.98, 0.99, 0.999, 1.0];
 
-/// How long the operations of one class took on one shard.
+/// The latency of one class of operations on one shard.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latency {
     /// Operations since the start.
     pub count: u64,
-    /// What they took together, nanoseconds.
+    /// The sum of their durations, nanoseconds.
     pub total_nanos: u64,
-    /// Operations since the start up to each of [`BOUNDS`], longer than the bound before; one that took as long as a
-    /// bound, to a hundredth, may count in the next.
+    /// Operations since the start, by duration: at most the bound in [`BOUNDS`] and more than the bound before. A
+    /// duration within one percent of a bound may count in the next bucket.
     pub buckets: [u64; BOUNDS.len()],
-    /// How long, in nanoseconds, each part of [`QUANTILES`] of the last one to two minutes took at most; 0 of none.
+    /// For each fraction in [`QUANTILES`], the longest duration of that fraction of operations in the last one to two
+    /// minutes, nanoseconds; 0 if there were none.
     pub quantiles: [u64; QUANTILES.len()],
 }
 
@@ -115,7 +116,7 @@ struct Windows {
     last: Histogram<u64>,
     before: Histogram<u64>,
     total_nanos: u64,
-    /// When the window that runs ends, nanoseconds.
+    /// When the current window ends, nanoseconds.
     due: u64,
 }
 
@@ -129,7 +130,7 @@ impl Windows {
         Windows { current: histogram(), last: histogram(), before: histogram(), total_nanos: 0, due }
     }
 
-    /// Makes up for the windows that ended until `now`.
+    /// Catches up with the windows that ended until `now`.
     #[cold]
     fn turn(&mut self, now: Instant) {
         let passed = (now.0 - self.due) / WINDOW_NANOS + 1;
@@ -148,7 +149,7 @@ impl Windows {
 pub(super) struct Latencies([RefCell<Option<Box<Windows>>>; PLACES]);
 
 impl Latencies {
-    /// Counts an operation; `place`: an [`Operation`], or one of the two that are more than one.
+    /// Counts an operation; `place` is an [`Operation`], [`READ_HERE`] or [`WRITE_HERE`].
     pub(super) fn record(&self, place: usize, nanos: u64, now: Instant) {
         let mut windows = self.0[place].borrow_mut();
         let windows = windows.get_or_insert_with(|| Box::new(Windows::new(now)));
@@ -159,7 +160,7 @@ impl Latencies {
         windows.current.saturating_record(nanos);
     }
 
-    /// The latency of a class now.
+    /// The latency of a class at the time `now`.
     pub(super) fn latency(&self, operation: Operation, now: Instant) -> Latency {
         let here = match operation {
             Operation::Read | Operation::LocalRead => Some(READ_HERE),
@@ -207,7 +208,7 @@ mod tests {
         (0..98).for_each(|_| latencies.record(Operation::Read as usize, 4_000, now));
         latencies.record(Operation::Read as usize, 2 * SECOND, now);
         latencies.record(READ_HERE, 7_000, now);
-        // Longer than anything is thought to take.
+        // Longer than the histogram's range.
         latencies.record(Operation::LocalRead as usize, 1000 * SECOND, now);
         let read = latencies.latency(Operation::Read, now);
         assert_eq!((read.count, read.total_nanos), (100, 98 * 4_000 + 2 * SECOND + 7_000));

@@ -1,26 +1,26 @@
-//! The stages of Cassandra's that exist here, all cores together: requests of clients, definitions, compactions,
+//! Those of Cassandra's stages that exist here, for all cores together: requests of clients, definitions, compactions,
 //! flushes.
 
 use super::ShardMetrics;
 use crate::ports::Activity;
 
-/// Cassandra's name of the stage that merges SSTables.
+/// Cassandra's name for the stage that merges SSTables.
 const COMPACTIONS: &str = "CompactionExecutor";
-/// Cassandra's name of the stage that flushes memtables.
+/// Cassandra's name for the stage that flushes memtables.
 const FLUSHES: &str = "MemtableFlushWriter";
-/// Cassandra's name of the stage that changes the schema.
+/// Cassandra's name for the stage that changes the schema.
 const DEFINITIONS: &str = "MigrationStage";
-/// Cassandra's name of the stage that executes requests.
+/// Cassandra's name for the stage that executes requests.
 pub(crate) const REQUESTS: &str = "Native-Transport-Requests";
 
-/// How busy each stage is, by Cassandra's names.
+/// The activity of each stage, by Cassandra's names.
 pub fn stages(shards: &[ShardMetrics]) -> [(&'static str, Activity); 4] {
     let sum = |of: fn(&ShardMetrics) -> &Activity| {
         let mut sum = Activity::default();
         shards.iter().for_each(|metrics| sum.add(of(metrics)));
         sum
     };
-    // There is one for all cores.
+    // Shard 0 makes the definitions of all cores.
     let definitions = shards.first().map(|metrics| metrics.definitions).unwrap_or_default();
     [
         (REQUESTS, sum(|metrics| &metrics.served.requests)),

@@ -1,7 +1,8 @@
-//! The requests of a shard that wait for something: what `system_views.queries` shows, and which of them are slow.
+//! The requests of a shard that are waiting for something: the rows of `system_views.queries`, and the source of the
+//! log of slow requests.
 //!
-//! A request that never waits cannot be seen by anybody: nothing else runs on its core meanwhile. So it is noted when
-//! it waits for the first time, and costs nothing before that.
+//! A request that never waits cannot be observed, as nothing else runs on its core meanwhile. So a request is
+//! registered when it waits for the first time, and costs nothing before that.
 
 use super::Metrics;
 use model::{BatchEntry, BatchStatement, Consistency};
@@ -16,11 +17,11 @@ use std::time::Duration;
 /// Longest text of a request that is kept, bytes.
 pub(crate) const TEXT_BYTES_MAX: usize = 4096;
 
-/// What a request is about.
+/// A request, described so that its text can be made later.
 pub(crate) enum Task {
-    /// A text of the log's kind.
+    /// A text as it appears in the log.
     Text(String),
-    /// EXECUTE: the id, how many values, the level.
+    /// EXECUTE: the id, the number of values, the consistency level.
     Execute([u8; 16], usize, Consistency),
 }
 
@@ -76,7 +77,7 @@ impl Task {
     }
 }
 
-/// The beginning of a text.
+/// The beginning of a text, at most [`TEXT_BYTES_MAX`] bytes.
 fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
@@ -85,16 +86,16 @@ fn push_hex(bytes: &[u8], out: &mut String) {
     bytes.iter().for_each(|byte| write!(out, "{byte:02x}").unwrap_or_default());
 }
 
-/// The waiting requests of a shard, by place.
+/// The waiting requests of a shard, by slot.
 #[derive(Default)]
 pub(crate) struct Running {
     places: RefCell<Vec<Option<(Task, Instant)>>>,
-    /// How long a request may take without being logged; `None`: as long as it likes.
+    /// How long a request may take without being logged; `None`: none is logged.
     slow_after: Cell<Option<Duration>>,
     logged: Cell<LoggedSlow>,
 }
 
-/// How many slow requests were logged lately.
+/// How many slow requests were logged recently.
 #[derive(Clone, Copy, Default)]
 struct LoggedSlow {
     began: Option<Instant>,
@@ -102,23 +103,23 @@ struct LoggedSlow {
     dropped: u64,
 }
 
-/// Slow requests that a shard logs in one interval: as many as Cassandra.
+/// Slow requests that a shard logs per interval, as many as Cassandra.
 const SLOW_LINES_MAX: u32 = 50;
-/// The interval of [`SLOW_LINES_MAX`].
+/// The interval to which [`SLOW_LINES_MAX`] applies.
 const SLOW_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A request under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningRequest {
-    /// Its place among those of its shard.
+    /// Its slot in the list of its shard.
     pub place: usize,
-    /// What it is, in Cassandra's words.
+    /// The request in Cassandra's words.
     pub task: String,
     /// How long it has run, microseconds.
     pub running_micros: u64,
 }
 
-/// Takes a request out of the list.
+/// Removes a request from the list when dropped.
 struct RunningPass {
     metrics: Rc<Metrics>,
     place: usize,
@@ -146,7 +147,7 @@ impl Running {
         }
     }
 
-    /// Takes a request out of the list, and logs it if it was slow.
+    /// Removes a request from the list, and logs it if it was slow.
     fn end(&self, place: usize) {
         let ended = self.places.borrow_mut().get_mut(place).and_then(Option::take);
         let (Some((task, began)), Some(slow_after)) = (ended, self.slow_after.get()) else { return };
@@ -172,7 +173,7 @@ impl Running {
         self.logged.set(logged);
     }
 
-    /// Sets from what time on requests are logged as slow.
+    /// Sets after how long requests are logged as slow; `None`: never.
     pub(crate) fn log_slow(&self, after: Option<Duration>) {
         self.slow_after.set(after);
     }
@@ -190,7 +191,7 @@ impl Running {
     }
 }
 
-/// Serves a request; while it waits it is in the list of its shard.
+/// Serves a request; while it waits it is in its shard's list.
 pub(crate) async fn watched<F: Future>(
     metrics: &Rc<Metrics>,
     mut served: Pin<&mut F>,

@@ -1,4 +1,4 @@
-//! The metrics of a shard as a whole: put together when they are asked for, on the shard that they are about.
+//! The metrics of a shard as a whole, collected on that shard when they are asked for.
 
 use super::operations::{Latency, Operation};
 use crate::ports::{Activity, Served};
@@ -11,29 +11,29 @@ use std::time::Duration;
 pub struct ShardMetrics {
     /// How long operations take, by class.
     pub latencies: Vec<(Operation, Latency)>,
-    /// What each class of tasks did and waits for.
+    /// What each class of tasks has done and is waiting for.
     pub classes: Vec<ClassMetrics>,
     /// Operations on files.
     pub disk: Vec<DiskMetrics>,
-    /// CPU time of the shard's thread, and the time it waited for a CPU; `None` where the system does not say.
+    /// CPU time of the shard's thread, and the time it waited for a CPU; `None` if the system does not tell.
     pub cpu: Option<(Duration, Duration)>,
-    /// The cache of blocks of SSTables.
+    /// The block cache of SSTables.
     pub cache: CacheMetrics,
-    /// Bytes in memtables of user tables, and the budget.
+    /// Bytes in memtables of user tables, and their budget.
     pub memtables: (u64, u64),
-    /// What clients asked.
+    /// Requests of clients.
     pub served: Served,
     /// Compactions.
     pub compactions: Activity,
     /// Flushes.
     pub flushes: Activity,
-    /// Changes of the schema; those of all shards are shard 0's.
+    /// Changes of the schema; all of them run on shard 0.
     pub definitions: Activity,
-    /// Messages that each other core has not taken yet.
+    /// By core: messages that it has not taken yet.
     pub messages_waiting: Vec<u64>,
-    /// Calls that wait for another core's answer.
+    /// Calls to other cores that await an answer.
     pub calls_waiting: u64,
-    /// Calls of other cores since the start.
+    /// Calls received from other cores since the start.
     pub calls: u64,
     /// Prepared statements that were run, and other statements.
     pub statements: (u64, u64),

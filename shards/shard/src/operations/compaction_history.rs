@@ -1,8 +1,9 @@
 //! `system.compaction_history`: what compactions of all cores have done, kept for a week on shard 0.
 //!
-//! Each core takes the records of its store and sends them to shard 0 as writes of the table. Invariants: compactions
-//! of the history itself are not kept, as in Cassandra: each would bring the next; a record that cannot be written is
-//! lost.
+//! Each core takes the records of its store and sends them to shard 0 as writes of the table.
+//!
+//! Invariants: compactions of the history itself are not recorded, as in Cassandra: each record would cause the next
+//! compaction; a record that cannot be written is lost.
 
 use crate::messages::Request;
 use crate::schema::cells::{self, RowReader, RowWriter, StoredRow, frozen_text_map};
@@ -18,7 +19,7 @@ const TABLE: &str = "compaction_history";
 /// How long a record is kept, seconds.
 const TTL_SECONDS: i32 = 7 * 86_400;
 
-/// Keeps the records of this core's compactions for as long as its store is open.
+/// Records this core's compactions for as long as its store is open.
 pub(crate) async fn keep(shard: Shard) {
     loop {
         let records = shard.store().compacted().await;
@@ -37,7 +38,7 @@ pub(crate) async fn keep(shard: Shard) {
     }
 }
 
-/// What Cassandra calls a compaction.
+/// Cassandra's name for a kind of compaction.
 pub fn kind_of(major: bool) -> &'static str {
     if major { "Major compaction" } else { "Compaction" }
 }
@@ -64,7 +65,7 @@ fn mutation(schema: &Schema, record: &CompactionRecord) -> model::Mutation {
 }
 
 impl Shard {
-    /// The compactions of the last week, the latest first. On shard 0.
+    /// The compactions of the last week, latest first. To be called on shard 0.
     pub async fn compaction_history(&self) -> Result<Vec<CompactionRecord>, Failure> {
         let schema = self.schema();
         let table = system_table(&schema, KEYSPACE, TABLE);

@@ -1,8 +1,9 @@
 //! The guardrails `data_disk_usage_percentage_warn_threshold`, `..._fail_threshold` and
-//! `data_disk_usage_max_disk_size`: how full the disk is, looked at now and then by shard 0, and what that means for
-//! writes. Names and texts are Cassandra's.
+//! `data_disk_usage_max_disk_size`: shard 0 measures periodically how full the disk is and tells all shards what that
+//! means for writes. Names and texts are Cassandra's.
 //!
-//! Full is what data takes, memtables included, of that and what is free. Without a threshold nobody looks.
+//! The percentage is the data's size, memtables included, of the data on disk plus the free space, or of
+//! `data_disk_usage_max_disk_size` if that is less. Without a threshold nothing is measured.
 
 use crate::guards::disk_usage::{DiskThresholds, DiskUsage};
 use crate::messages::admin::{TableAnswer, TableVerb};
@@ -12,9 +13,9 @@ use model::Failure;
 use runtime::Instant;
 use std::time::Duration;
 
-/// Between two looks at the disk.
+/// Time between two measurements.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Shortest time between two lines of the log about the same state.
+/// Shortest time between two log lines about an unchanged state.
 const TOLD_PERIOD: Duration = Duration::from_secs(30 * 60);
 
 /// Measures the disk for as long as the node runs and tells every shard of changes.
@@ -57,11 +58,11 @@ fn tell(percent: u64, usage: DiskUsage, Threshold { warn, fail }: Threshold) {
     }
 }
 
-/// How much of the disk data takes, rounded up.
+/// The percentage of the disk that data takes, rounded up; `bytes_max` limits the size that counts as the disk's.
 async fn percent(shard: &Shard, bytes_max: Option<u64>) -> Result<u64, Failure> {
     let failed = |error: std::io::Error| Failure::server(error.to_string());
     let directory = shard.config().directory.join("data");
-    // A node that has flushed nothing has none.
+    // A node that has not flushed anything has no data directory yet.
     runtime::file::create_dir_all(&directory).await.map_err(failed)?;
     let space = runtime::file::space(&directory).await.map_err(failed)?;
     let mut used = space.used;

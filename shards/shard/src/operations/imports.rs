@@ -1,7 +1,8 @@
-//! `nodetool import` and `refresh` over all cores: led by shard 0, see [`engine::import`] for the steps.
+//! `nodetool import` and `refresh` on all cores, led by shard 0; [`engine::import`] has the steps.
 //!
-//! Invariants: no definition and no truncation runs meanwhile; a directory is taken in whole or not at all; the files
-//! of another table that this node serves are never taken; what has begun ends, whether or not its caller waits.
+//! Invariants: no definition and no truncation runs during an import; a directory is imported as a whole or not at all;
+//! files of another table that this node serves are never taken; an import that has begun runs to its end even if its
+//! caller stops waiting.
 
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;
@@ -14,21 +15,21 @@ use std::sync::Arc;
 pub use engine::import::ImportOptions;
 pub use engine::verify::{Check, Depth};
 
-/// What to import and how.
+/// An import into one table.
 #[derive(Clone, Debug)]
 pub struct ImportRequest {
-    /// Where from, as the caller wrote it; none: what lies in the table's own directory.
+    /// The directories to import from, as the caller wrote them; empty: files that lie in the table's own directory.
     pub directories: Vec<PathBuf>,
-    /// How.
+    /// How to import them.
     pub options: ImportOptions,
 }
 
 impl Shard {
-    /// Imports SSTables of some directories into a table. On shard 0.
+    /// Imports SSTables from directories into a table. To be called on shard 0. Returns the directories that failed, as
+    /// the caller wrote them.
     ///
     /// # Errors
-    /// In words for the operator: a directory does not exist, or the import of the table's own directory failed. Other
-    /// directories that failed are returned, as they were written.
+    /// A directory does not exist, or the import of the table's own directory failed; the text is for the operator.
     pub async fn import(&self, table: &Arc<Table>, request: ImportRequest) -> Result<Vec<PathBuf>, Failure> {
         let (shard, table) = (self.clone(), table.clone());
         runtime::spawn(async move {
@@ -76,14 +77,14 @@ async fn run(shard: &Shard, table: &Arc<Table>, request: ImportRequest) -> Resul
     Ok(failed)
 }
 
-/// Whether a directory is one that this node keeps the SSTables of another table in: not those of snapshots and backups
-/// below it.
+/// Whether a directory is one in which this node keeps the SSTables of another table. Directories of snapshots and
+/// backups below it are not.
 fn is_of_another_table(data: &Path, directory: &Path, own: &Path) -> bool {
     let below = directory.strip_prefix(data.join("data"));
     below.is_ok_and(|below| below.components().count() == 2) && directory != own
 }
 
-/// Imports the SSTables of one directory; `own`: it is the table's own.
+/// Imports the SSTables of one directory; `own`: it is the table's own directory.
 async fn take_in(
     shard: &Shard,
     table: &Arc<Table>,

@@ -1,10 +1,12 @@
-//! Building the indexes of all cores, led by shard 0, and what `system."IndexInfo"` says of it.
+//! Building the indexes of all cores, led by shard 0, and recording in `system."IndexInfo"` which are built.
 //!
-//! 1. A definition that makes an index lets every core know it, then it is built; a start looks after every index.
-//! 2. Every core builds its part; one that has it answers at once. What fails is tried again while the index is there.
-//! 3. When all have, the index is in `system."IndexInfo"`; it leaves that when it is dropped.
+//! 1. A definition that creates an index first announces it to every core; then it is built. A start checks every
+//!    index.
+//! 2. Every core builds its part; one that has it already answers at once. A failure is retried as long as the index
+//!    exists.
+//! 3. When all cores are done, the index is recorded in `system."IndexInfo"`; dropping it removes the record.
 //!
-//! Invariants: a read through an index that a core has not built fails; writes go on meanwhile.
+//! Invariants: a read through an index that a core has not built fails; writes go on during the build.
 
 use crate::messages::admin::TableVerb;
 use crate::schema::cells::RowWriter;
@@ -17,15 +19,15 @@ use runtime::Class;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a definition waits for the index that it makes, so that the next read through it mostly finds it built.
+/// How long a definition waits for the index that it creates, so that the next read through it usually finds it built.
 pub(crate) const BUILD_WAIT: Duration = Duration::from_secs(1);
-/// Pause between two attempts to build.
+/// Pause between two attempts to build an index.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// An index with its table as it was then.
+/// An index by name, with its table as it was when the name was taken.
 pub(crate) type NamedIndex = (Arc<Table>, Arc<str>);
 
-/// On shard 0, at the end of a start: builds every index that is not built.
+/// Builds every index that is not built. To be called on shard 0 at the end of a start.
 pub(crate) fn start(shard: &Shard) {
     let shard = shard.clone();
     runtime::spawn_in(Class::Background, async move {
@@ -38,7 +40,7 @@ pub(crate) fn start(shard: &Shard) {
     });
 }
 
-/// On shard 0: builds an index on every core, however long it takes, unless it is dropped.
+/// Builds an index on every core, retrying until it succeeds or the index is dropped. To be called on shard 0.
 pub(crate) async fn build(shard: Shard, (table, index): NamedIndex) {
     loop {
         let there = shard.schema().table_by_id(table.id).is_some_and(|table| has(table, &index));
@@ -57,13 +59,13 @@ pub(crate) async fn build(shard: Shard, (table, index): NamedIndex) {
     }
 }
 
-/// On shard 0, after indexes are gone from the schema of every core: removes their files.
+/// Removes the files of dropped indexes. To be called on shard 0 when no core's schema has them any more.
 pub(crate) async fn remove(shard: &Shard, gone: &[NamedIndex]) {
     for (table, index) in gone {
         let verb = TableVerb::RemoveIndex { table: table.clone(), index: index.clone() };
         let removed = shard.on_every_shard(verb).await;
         if let Err(error) = shard.store().prepare_index(table, index).await {
-            // Cores that read it still remove the rest, and an empty directory goes with the next start.
+            // Cores that still read it remove the rest themselves, and the next start removes an empty directory.
             tracing::debug!(%error, %index, "the directory of a dropped index stays");
         }
         let noted = note(shard, &table.keyspace, index, false).await;
@@ -73,7 +75,7 @@ pub(crate) async fn remove(shard: &Shard, gone: &[NamedIndex]) {
     }
 }
 
-/// The indexes of a keyspace that are in one schema and not in the other.
+/// The indexes of a keyspace that the schema `of` has and the schema `from` does not.
 pub(crate) fn missing(of: &Schema, from: &Schema, keyspace: &str) -> Vec<NamedIndex> {
     let tables = of.keyspace(keyspace).into_iter().flat_map(|keyspace: &Arc<Keyspace>| keyspace.tables.values());
     let mut found = Vec::new();
@@ -89,7 +91,7 @@ fn has(table: &Table, index: &str) -> bool {
     table.indexes.iter().any(|found| found.name == index)
 }
 
-/// Records in `system."IndexInfo"` that an index is built, or removes it from there.
+/// Adds an index to `system."IndexInfo"` when it is built, or removes it.
 async fn note(shard: &Shard, keyspace: &str, index: &str, built: bool) -> Result<(), Failure> {
     let schema = shard.schema();
     let table = system_table(&schema, "system", "IndexInfo");

@@ -11,7 +11,7 @@ use model::Failure;
 use runtime::ShardId;
 
 impl Shard {
-    /// These measures of all tables that were used, all cores together.
+    /// The values of some measures for every table that was used, summed over all cores.
     pub async fn measured(&self, measures: &[Measure]) -> Result<TableMetrics, Failure> {
         let mut sum = TableMetrics::new();
         let ask = || MetricsRequest::Tables(measures.to_vec());
@@ -33,19 +33,19 @@ impl Shard {
         gather(self, || MetricsRequest::Shard, pick).await
     }
 
-    /// The metrics of requests, by core.
+    /// The metrics of requests, in the order of the shards.
     pub(crate) async fn request_metrics(&self) -> Result<Vec<RequestMetrics>, Failure> {
         let pick = |reply| if let MetricsReply::Requests(metrics) = reply { Some(*metrics) } else { None };
         gather(self, || MetricsRequest::Requests, pick).await
     }
 
-    /// The clients of every core.
+    /// The clients of every core, in the order of the shards.
     pub(crate) async fn observed(&self) -> Result<Vec<Observation>, Failure> {
         let pick = |reply| if let MetricsReply::Clients(observation) = reply { Some(observation) } else { None };
         gather(self, || MetricsRequest::Clients, pick).await
     }
 
-    /// How busy each stage is, by Cassandra's names, all cores together.
+    /// The activity of each stage, by Cassandra's names, summed over all cores.
     pub(crate) async fn pools(&self) -> Result<[(&'static str, Activity); 4], Failure> {
         Ok(stages(&self.all_metrics().await?))
     }
@@ -61,7 +61,7 @@ async fn gather<T>(
     replies.map(|reply| pick(reply.metrics()?).ok_or_else(unexpected)).collect()
 }
 
-/// Answers metrics of this core.
+/// Answers another core's request for metrics of this core.
 pub(crate) fn answer(shard: &Shard, request: MetricsRequest) -> Reply {
     Reply::Metrics(match request {
         MetricsRequest::Clients => MetricsReply::Clients(shard.notifier().observe()),
@@ -97,7 +97,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
     }
 }
 
-/// How busy merging SSTables is on this core.
+/// The activity of compactions on this core.
 fn compactions_activity(shard: &Shard) -> Activity {
     let statistics = shard.store().compaction_statistics();
     Activity {
@@ -109,7 +109,7 @@ fn compactions_activity(shard: &Shard) -> Activity {
     }
 }
 
-/// How busy writing memtables is on this core.
+/// The activity of flushes on this core.
 fn flushes_activity(shard: &Shard) -> Activity {
     let (active, completed) = shard.store().flush_activity();
     Activity { active, active_max: 1, completed, ..Activity::default() }

@@ -1,6 +1,6 @@
-//! What operators ask for and what runs in the background: snapshots, imports, requests about tables; splits of foreign
-//! SSTables, index building, the compaction history, the watch on the disk, writing of traces. Shard 0 leads where all
-//! cores take part.
+//! What operators ask for (snapshots, imports, requests about tables) and what runs in the background (splits of
+//! foreign SSTables, index building, the compaction history, the disk watch, the writing of traces). Shard 0 leads what
+//! all cores take part in.
 
 pub mod compaction_history;
 pub(crate) mod disk_watch;

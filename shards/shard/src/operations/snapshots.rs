@@ -1,12 +1,13 @@
-//! Snapshots of tables over all cores: taken, listed, cleared, and cleared by themselves when they expire. On shard 0.
+//! Snapshots of tables on all cores: taken, listed, cleared, and removed when they expire. Shard 0 leads.
 //!
-//! 1. Every core flushes a table and links its files ([`crate::TableVerb::Snapshot`]).
-//! 2. Shard 0 writes how the table is made again and, last, the manifest: then the snapshot is whole.
+//! 1. Every core flushes the table and links its files ([`crate::TableVerb::Snapshot`]).
+//! 2. Shard 0 writes the statements that create the table and then the manifest, which makes the snapshot complete.
 //!
-//! Before a table is dropped or truncated one is taken too (`auto_snapshot`), named as Cassandra names it.
+//! With `auto_snapshot`, a snapshot with Cassandra's name is also taken before a table is dropped or truncated.
 //!
-//! Invariants: one operation on snapshots runs at a time; a snapshot that could not be finished is removed; what holds
-//! the right to change the schema may take snapshots, never the other way round.
+//! Invariants: one operation on snapshots runs at a time; a snapshot that could not be completed is removed; to avoid a
+//! deadlock, a task that holds the right to change the schema may begin a snapshot operation, but never the other way
+//! round.
 
 use crate::describe;
 use crate::messages::admin::{TableAnswer, TableVerb};
@@ -20,14 +21,14 @@ use std::time::Duration;
 
 pub use engine::snapshot::Snapshot;
 
-/// Prefix of the names of snapshots of dropped tables.
+/// Prefix of the names of snapshots taken before a table is dropped.
 pub(crate) const DROPPED: &str = "dropped";
-/// Prefix of the names of snapshots of truncated tables.
+/// Prefix of the names of snapshots taken before a table is truncated.
 pub(crate) const TRUNCATED: &str = "truncated";
-/// How often expired snapshots are looked for.
+/// Time between two checks for expired snapshots.
 const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 
-/// A snapshot of one table that was taken.
+/// A snapshot of one table, and what its manifest says so far.
 #[derive(Debug)]
 pub(crate) struct Taken {
     table: TableId,
@@ -37,11 +38,11 @@ pub(crate) struct Taken {
 }
 
 impl Shard {
-    /// Takes a snapshot of some tables. `flush`: including what is in memory. `ttl`: it is cleared by itself after that
-    /// time. On shard 0.
+    /// Takes a snapshot of some tables. `flush`: include what is in memtables. `ttl`: the snapshot is removed after
+    /// this time. To be called on shard 0.
     ///
     /// # Errors
-    /// In words for the operator: the name is taken or not a valid one, or the disk failed.
+    /// The name is in use or invalid, or the disk failed; the text is for the operator.
     pub async fn take_snapshot(
         &self,
         tag: &str,
@@ -77,13 +78,14 @@ impl Shard {
         Ok(())
     }
 
-    /// All snapshots of the node, by name, keyspace and table, those of dropped tables too. On shard 0.
+    /// All snapshots of the node, sorted by name, keyspace and table, including those of dropped tables. To be called
+    /// on shard 0.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>, Failure> {
         let _turn = self.begin_snapshots().await;
         snapshot::list(&self.config().directory).await.map_err(failed)
     }
 
-    /// Removes the snapshots that `which` names. On shard 0.
+    /// Removes the snapshots for which `which` is true. To be called on shard 0.
     pub async fn clear_snapshots(&self, which: impl Fn(&Snapshot) -> bool) -> Result<(), Failure> {
         let _turn = self.begin_snapshots().await;
         let _pass = self.enter()?;
@@ -96,7 +98,7 @@ impl Shard {
     }
 }
 
-/// Takes the snapshot of a table that is about to be dropped or truncated; `prefix` says which.
+/// Takes a snapshot of a table that is about to be dropped or truncated; `prefix` says which of the two.
 pub(crate) async fn take_automatically(
     shard: &Shard,
     schema: &Schema,
@@ -119,12 +121,12 @@ pub(crate) async fn take_automatically(
     }
 }
 
-/// Adds to snapshots what was written to their tables meanwhile.
+/// Adds to snapshots what was written to their tables after they were taken.
 pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Failure> {
     let _turn = shard.begin_snapshots().await;
     for mut taken in taken {
         if !snapshot::exists(&taken.directory).await.map_err(failed)? {
-            // Cleared meanwhile.
+            // The snapshot was cleared in the meantime.
             continue;
         }
         let before = taken.manifest.files.len();
@@ -136,7 +138,7 @@ pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Fail
     Ok(())
 }
 
-/// Removes snapshots of tables that are not dropped after all.
+/// Removes snapshots of tables whose drop failed.
 pub(crate) async fn give_back(shard: &Shard, taken: Vec<Taken>) {
     let _turn = shard.begin_snapshots().await;
     discard(taken.into_iter().map(|taken| taken.directory).collect()).await;
@@ -147,7 +149,7 @@ pub(crate) async fn expire(shard: Shard) {
     loop {
         runtime::sleep(EXPIRY_PERIOD).await;
         let Ok(_pass) = shard.enter() else { return };
-        // Nothing is looked at before something can have expired.
+        // Directories are listed only when some snapshot can have expired.
         if shard.snapshots_expire_at().get().is_some_and(|first| first > now_millis()) {
             continue;
         }
@@ -177,14 +179,14 @@ async fn remove_expired(shard: &Shard) -> Result<(), Failure> {
 
 fn plan(shard: &Shard, table: &Table, tag: &str, ttl: Option<Duration>) -> Taken {
     if ttl.is_some() {
-        // Snapshots were cleared: the next expiry must be looked for again.
+        // The cached time of the next expiry may be too late for this one.
         shard.snapshots_expire_at().set(None);
     }
     let directory = snapshot::directory(&shard.config().directory, table, tag);
     Taken { table: table.id, tag: tag.into(), directory, manifest: Manifest::default() }
 }
 
-/// Links the files of a table on every core and finishes its snapshot.
+/// Links the files of a table on every core and completes its snapshot.
 async fn take(shard: &Shard, schema: &Schema, table: &Table, taken: &mut Taken, flush: bool) -> Result<(), Failure> {
     link(shard, taken, flush).await?;
     let is_system = SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
@@ -203,7 +205,7 @@ async fn link(shard: &Shard, taken: &mut Taken, flush: bool) -> Result<(), Failu
     Ok(())
 }
 
-/// Removes what was begun, so that its name can be used again.
+/// Removes incomplete snapshots, so that their names can be used again.
 async fn discard(directories: Vec<PathBuf>) {
     for directory in directories {
         if let Err(error) = snapshot::remove(&directory).await {

@@ -1,6 +1,7 @@
-//! Foreign SSTables split between the cores, in the background: see `engine`'s `split` for the steps.
+//! Splitting foreign SSTables between the cores in the background; the module `split` of `engine` has the steps.
 //!
-//! Each core leads those that fall to it, one after the other, and asks all cores, itself among them, to take part.
+//! Each foreign SSTable has one core that leads its split. A core leads one split at a time and asks all cores,
+//! including itself, to take part.
 
 use crate::messages::Request;
 use crate::messages::admin::{SplitRequest, SplitStep};
@@ -15,7 +16,7 @@ use std::time::Duration;
 /// Wait before another attempt when not all cores serve a foreign SSTable because it is being truncated, and the first
 /// wait after a failure.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
-/// Longest wait after a failure; each is twice as long as the one before.
+/// Longest wait after a failure; each wait is twice as long as the one before.
 const RETRY_WAIT_MAX: Duration = Duration::from_secs(3600);
 
 /// Starts the task that splits foreign SSTables. `released`: see [`engine::Store::begin_splitting`].
@@ -58,10 +59,10 @@ pub(crate) fn start(shard: &Shard, released: bool) {
     });
 }
 
-/// A split that failed.
+/// The failure of a split.
 struct Failed {
     failure: Failure,
-    /// Whether everything is as before, so that the split may be tried again.
+    /// Whether nothing has changed, so that the split may be tried again.
     retry: bool,
 }
 
@@ -71,7 +72,7 @@ impl From<Failure> for Failed {
     }
 }
 
-/// Leads the split of one foreign SSTable. `false`: some core does not serve it.
+/// Leads the split of one foreign SSTable. Returns `false` if some core does not serve it.
 async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<bool, Failed> {
     let ask = |step: SplitStep| {
         let request = SplitRequest { table, foreign: foreign.clone(), step };
@@ -94,7 +95,8 @@ async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<boo
         parts.abort().await.map_err(failed)?;
         return Err(failure.into());
     }
-    // What fails from here on is for the next start to find out, which sees the parts or the foreign SSTable.
+    // From here on a failure leaves it open whether the split happened; the next start sees either the parts or the
+    // foreign SSTable.
     if let Err(error) = parts.commit().await {
         ask(SplitStep::Drop).await;
         return Err(Failed { failure: failed(error), retry: false });
@@ -110,7 +112,7 @@ async fn lead(shard: &Shard, table: TableId, foreign: &Descriptor) -> Result<boo
     ended.map(|()| true).map_err(|failure| Failed { failure, retry: false })
 }
 
-/// Does this core's part of a step.
+/// Carries out this core's part of a step.
 pub(crate) async fn take_part(shard: &Shard, request: SplitRequest) -> Result<Option<LogPosition>, Failure> {
     let SplitRequest { table, foreign, step } = request;
     let store = shard.store();

@@ -1,4 +1,4 @@
-//! Operators' requests about a table's storage, run on every core at the same time.
+//! Operators' requests about a table's storage, run on all cores at the same time.
 
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::messages::{Reply, Request};
@@ -13,7 +13,7 @@ impl Shard {
         replies.into_iter().map(Reply::table).collect()
     }
 
-    /// Statistics of a table, all cores together.
+    /// Statistics of a table, summed over all cores.
     pub async fn statistics(&self, table: TableId) -> Result<TableStatistics, Failure> {
         let mut sum = TableStatistics::default();
         for answer in self.on_every_shard(TableVerb::Statistics(table)).await? {
@@ -31,12 +31,12 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
     match verb {
         TableVerb::Statistics(table) => {
             let now = runtime::wall_micros().div_euclid(1_000_000);
-            // A table that lives on another core holds nothing here.
+            // A core that holds nothing of the table, because it lives on another core, has no statistics.
             let statistics = store.statistics(table, now).unwrap_or_default();
             Ok(TableAnswer::Statistics(Box::new(statistics)))
         }
         TableVerb::Flush(table) => match store.flush(table).await {
-            // A table that lives on another core is not known here.
+            // A table that lives on another core is unknown here.
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
@@ -101,7 +101,7 @@ async fn snapshot(store: &Store, table: TableId, tag: &str, flush: bool) -> Resu
     store.link_snapshot(table, tag).await
 }
 
-/// The result on a core that does not know a table, because it lives on another core, is an empty one.
+/// Replaces the failure of a core that does not know the table, because it lives on another core, by an empty result.
 fn known<T: Default>(result: Result<T, engine::Error>) -> Result<T, Failure> {
     match result {
         Err(engine::Error::UnknownTable(_)) => Ok(T::default()),
@@ -109,7 +109,7 @@ fn known<T: Default>(result: Result<T, engine::Error>) -> Result<T, Failure> {
     }
 }
 
-/// One core's part of a rate of the node; 0 stays 0.
+/// One core's share of a rate of the whole node, rounded up; 0 stays 0.
 pub(crate) fn part_of(bytes_per_second: u64) -> u64 {
     bytes_per_second.div_ceil(runtime::shard_count() as u64)
 }

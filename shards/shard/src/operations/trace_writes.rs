@@ -1,6 +1,6 @@
-//! A trace as rows of `system_traces`: one of `sessions`, one per event of `events`, all in one mutation.
+//! A trace as rows of `system_traces`: one in `sessions` and one per event in `events`, all in one mutation.
 //!
-//! A session whose request was not understood has its duration alone, as in Cassandra.
+//! The session of a request that could not be parsed has only its duration, as in Cassandra.
 
 use crate::coordinator::terms::write_terms;
 use crate::coordinator::write::{Routed, write as write_mutations};
@@ -11,11 +11,11 @@ use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
 use model::{Consistency, Failure, Mutation, MutationBuilder, Schema};
 
-/// Seconds that traces live.
+/// Time to live of traces, seconds.
 const TTL_SECONDS: i32 = 86_400;
 
 impl Shard {
-    /// Writes a trace in the background; to be called when the answer is sent.
+    /// Ends a trace and writes it in the background. To be called when the answer was sent.
     pub fn end_trace(&self, trace: Trace) {
         let duration = trace.elapsed_micros();
         let Some(permit) = self.trace_writes().try_acquire(1) else { return };
@@ -68,7 +68,7 @@ fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: i32, now_in
     let events = system_table(schema, "system_traces", "events");
     mutation.table(events.id);
     let mut found = trace.take_events().0;
-    // Those of other cores came with their replies.
+    // Events of other cores were appended when their replies arrived, out of order.
     found.sort_by_key(|event| (event.elapsed_micros, event.id));
     for event in found {
         let mut row = RowWriter::new(events, &[&event.id], timestamp);

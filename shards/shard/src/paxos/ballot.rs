@@ -1,13 +1,13 @@
 //! Ballots: version 1 uuids whose time, made unique by random bits, orders the rounds of Paxos, as in Cassandra.
 //!
-//! The time is the write timestamp of what the round decides, in microseconds, with the scope of the round in the tenth
-//! of a microsecond. So a later round writes with a later timestamp.
+//! The time is the write timestamp of what the round decides, in microseconds; the digit below (100 ns) holds the scope
+//! of the round. So a later round writes with a later timestamp.
 
 use model::CqlType;
 use model::value::compare;
 use std::cmp::Ordering;
 
-/// 100 ns intervals from 1582-10-15 to 1970.
+/// 100 ns intervals between 1582-10-15 and 1970-01-01.
 const GREGORIAN_OFFSET: i64 = 0x01b2_1dd2_1381_4000;
 
 /// Which replicas decide a round.
@@ -24,7 +24,7 @@ pub(crate) enum Scope {
 pub(crate) struct Ballot([u8; 16]);
 
 impl Ballot {
-    /// A ballot at `micros` (since 1970); `random` distinguishes it from others of that moment.
+    /// A ballot at `micros` since 1970; `random` distinguishes it from other ballots of that microsecond.
     pub(crate) fn new(micros: i64, scope: Scope, random: u64) -> Ballot {
         let ticks = micros.wrapping_mul(10).wrapping_add(GREGORIAN_OFFSET).wrapping_add(scope as i64) as u64;
         let mut bytes = [0; 16];
@@ -35,12 +35,11 @@ impl Ballot {
         Ballot(bytes)
     }
 
-    /// The ballot of a stored value.
+    /// The ballot in a stored value; `None` if it does not have 16 bytes.
     pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Ballot> {
         bytes.try_into().ok().map(Ballot)
     }
 
-    /// The bytes that are stored.
     pub(crate) fn bytes(&self) -> [u8; 16] {
         self.0
     }

@@ -1,26 +1,26 @@
-//! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure; its state
-//! is kept by `replica::paxos_acceptor`.
+//! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure;
+//! `replica::paxos_acceptor` stores its state.
 //!
 //! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The
-//!    answer tells what was accepted and not committed, and what was committed last.
+//!    answer says what was accepted but not committed, and what was committed last.
 //! 2. A proposal is accepted unless a higher ballot was promised.
-//! 3. A commit, which a majority has accepted, is applied and remembered; what was accepted up to it is forgotten.
+//! 3. A commit, which a majority has accepted, is applied and remembered; accepted proposals up to it are forgotten.
 //!
-//! Where there is one replica, accepting is deciding: a proposal is then accepted and committed in one step.
+//! With a single replica, accepting is deciding: a proposal is then accepted and committed in one step.
 //!
-//! Invariants: the highest ballot heard of never goes down; an answer is given only when the state it tells of is
-//! durable. The promise of the only replica need not be: whoever could have a lower ballot waits for the same lock, and
-//! is gone when the process is.
+//! Invariants: the highest ballot heard of never goes down; an answer is given only when the state that it describes is
+//! durable. The promise of an only replica need not be durable: every proposer with a lower ballot waits for the same
+//! lock and ends when the process does.
 
 pub(crate) mod ballot;
 pub(crate) mod unsettled;
 
 use ballot::Ballot;
 
-/// An update in the form in which it is stored: see [`engine::Store::portable`].
+/// An update in the form in which it is stored; see [`engine::Store::portable`].
 pub(crate) type Update = Vec<u8>;
 
-/// What a round wants to write.
+/// What a round proposes to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Proposal<U> {
     /// The round.
@@ -29,7 +29,7 @@ pub(crate) struct Proposal<U> {
     pub(crate) update: Option<U>,
 }
 
-/// What a replica remembers.
+/// What a replica remembers about a partition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Acceptor<U> {
     /// The highest ballot promised.
@@ -46,26 +46,26 @@ impl<U> Default for Acceptor<U> {
     }
 }
 
-/// The answer to a ballot.
+/// The answer to the request for a promise.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Promise<U> {
-    /// Nothing below it will be accepted.
+    /// Nothing below the ballot will be accepted.
     Promised {
-        /// What was accepted after the last commit, if anything.
+        /// What was accepted after the last commit.
         accepted: Option<Proposal<U>>,
         /// What was committed last.
         committed: Option<Proposal<U>>,
     },
-    /// This ballot, not below it, was heard of before.
+    /// The replica has heard of this ballot, which is not below the one that asked.
     Refused(Ballot),
 }
 
 /// The answer to a proposal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Acceptance {
-    /// Every later ballot will hear of it, until it or something later is committed.
+    /// Every later ballot will be told about it, until it or a later proposal is committed.
     Accepted,
-    /// This ballot, above it, was promised.
+    /// The replica has heard of this ballot, which is above the proposal's.
     Refused(Ballot),
 }
 
@@ -77,7 +77,7 @@ impl<U: Clone> Acceptor<U> {
         self.promised.max(accepted).max(committed)
     }
 
-    /// Asks for a promise.
+    /// Asks for the promise to accept nothing below `ballot`.
     pub(crate) fn prepare(&mut self, ballot: Ballot) -> Promise<U> {
         if let Some(latest) = self.latest().filter(|latest| *latest >= ballot) {
             return Promise::Refused(latest);
@@ -89,7 +89,7 @@ impl<U: Clone> Acceptor<U> {
         Promise::Promised { accepted, committed }
     }
 
-    /// Asks to accept.
+    /// Asks to accept a proposal.
     pub(crate) fn accept(&mut self, proposal: Proposal<U>) -> Acceptance {
         if let Some(latest) = self.latest().filter(|latest| *latest > proposal.ballot) {
             return Acceptance::Refused(latest);
@@ -99,7 +99,7 @@ impl<U: Clone> Acceptor<U> {
         Acceptance::Accepted
     }
 
-    /// Asks the only replica to accept, and so to decide and to commit.
+    /// Asks the only replica to accept a proposal, which also decides and commits it.
     pub(crate) fn settle(&mut self, proposal: Proposal<U>) -> Acceptance {
         let answer = self.accept(proposal.clone());
         if answer == Acceptance::Accepted {
@@ -108,8 +108,8 @@ impl<U: Clone> Acceptor<U> {
         answer
     }
 
-    /// Notes a commit and returns whether it is the latest. An earlier one is applied as well: its timestamp keeps it
-    /// in order.
+    /// Records a commit and returns whether it is the latest. An earlier one must be applied as well; its timestamp
+    /// keeps it in order.
     pub(crate) fn commit(&mut self, proposal: Proposal<U>) -> bool {
         let ballot = proposal.ballot;
         if self.committed.as_ref().is_some_and(|committed| committed.ballot >= ballot) {

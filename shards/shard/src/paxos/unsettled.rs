@@ -1,18 +1,18 @@
-//! Proposals of which it is not known whether the log has them: the next round of their partition settles them first,
-//! so that what it reads cannot change behind it.
+//! Proposals of which it is unknown whether the log has them. The next round of their partition settles them first, so
+//! that what it reads cannot change afterwards.
 //!
-//! They are in memory alone: when the process ends, so does every reader that could have seen the doubt, and replaying
-//! the log decides.
+//! They are kept in memory only: when the process ends, so does every reader that could have noticed the uncertainty,
+//! and replaying the log decides.
 
 use super::{Proposal, Update};
 use model::{DecoratedKey, TableId};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-/// With so many proposals of one core, rounds of other partitions do not begin.
+/// When a core has this many unsettled proposals, no rounds of other partitions begin.
 pub(crate) const UNSETTLED_MAX: usize = 1024;
 
-/// A table and a partition key.
+/// A table and the bytes of a partition key.
 type PartitionName = (TableId, Vec<u8>);
 
 /// The unsettled proposals of a core, by partition.
@@ -20,27 +20,27 @@ type PartitionName = (TableId, Vec<u8>);
 pub(crate) struct Unsettled(RefCell<BTreeMap<PartitionName, Proposal<Update>>>);
 
 impl Unsettled {
-    /// The proposal of a partition.
+    /// The unsettled proposal of a partition.
     pub(crate) fn get(&self, table: TableId, key: &DecoratedKey) -> Option<Proposal<Update>> {
         let proposals = self.0.borrow();
-        // There is none at all most of the time.
+        // Mostly there is none at all.
         if proposals.is_empty() {
             return None;
         }
         proposals.get(&(table, key.key.to_vec())).cloned()
     }
 
-    /// Whether a round of a partition may begin: it settles one, or there is room for one.
+    /// Whether a round of a partition may begin: it settles an earlier proposal, or there is room for its own.
     pub(crate) fn admits(&self, table: TableId, key: &DecoratedKey) -> bool {
         self.0.borrow().len() < UNSETTLED_MAX || self.get(table, key).is_some()
     }
 
-    /// Keeps the proposal of a partition in place of an earlier one.
+    /// Keeps the proposal of a partition, replacing an earlier one.
     pub(crate) fn keep(&self, table: TableId, key: &DecoratedKey, proposal: Proposal<Update>) {
         self.0.borrow_mut().insert((table, key.key.to_vec()), proposal);
     }
 
-    /// Forgets the proposal of a partition: the log has something later.
+    /// Forgets the proposal of a partition because the log has something later.
     pub(crate) fn forget(&self, table: TableId, key: &DecoratedKey) {
         let mut proposals = self.0.borrow_mut();
         if !proposals.is_empty() {
