@@ -1,9 +1,9 @@
 //! Maps the column ids of an earlier run to those of this run.
 //!
-//! Ids are given anew at every start, so mutations are kept on disk together with a [`ColumnList`]. Static and regular
-//! columns are found again by name and kind, dropped ones among the table's dropped columns; readers leave out what was
-//! written before the drop. Cells of columns that are neither are left out here. Keys carry no ids in a mutation, so
-//! that a renamed key column changes nothing.
+//! Columns get new ids at every start, so mutations are kept on disk together with a [`ColumnList`]. Static and
+//! regular columns are found again by name and kind, among the table's columns and then among its dropped ones;
+//! readers leave out what was written before the drop. Cells of columns that are found in neither are dropped here.
+//! Mutations carry no ids of key columns, so renaming a key column changes nothing.
 //!
 //! Invariants: rows are encoded again only if the id of some column has changed; a row that has lost all its cells is
 //! not written.

@@ -1,18 +1,19 @@
-//! The commit log: group commit of records in recycled segments.
+//! The commit log of a shard: records are committed in groups, to segments whose files are recycled.
 //!
-//! 1. `Log::append` copies a record into the group that collects; a full group waits in a queue.
-//! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and writes it
-//!    with one durable write. The group's writers wake when that completes; meanwhile the next group collects.
+//! 1. `Log::append` copies a record into the group that is open. A group that is full is sealed and waits in a queue.
+//! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and makes it
+//!    durable with one write. When that completes, the group's writers wake; meanwhile the next group fills.
 //! 3. The next segment is prepared in the background before the active one is full.
 //!
-//! `shard_log` is the log over the whole run, `segment` the file format of a segment, `record` that of its records.
-//! `segment_reader` and `segment_scan` read segments at a start, `old_segments` keeps track of them, and
-//! `column_mapping` translates column ids of earlier runs.
+//! `shard_log` is a shard's log from a start to the stop, `segment` the file format of a segment, `record` the format
+//! of its records. `segment_reader` and `segment_scan` read segments at a start, `old_segments` keeps track of them,
+//! and `column_mapping` translates column ids of earlier runs.
 //!
 //! Invariants:
-//! * one write is in flight, in one segment; a segment's first group follows the last group of the one before;
+//! * one write is in flight, in one segment; a segment's first group is written after the last group of the segment
+//!   before;
 //! * a failed write poisons the log: nothing is written after it;
-//! * at most one segment's length of records waits to be written; further writers wait in a queue.
+//! * at most one segment's length of records waits to be written; further writers wait for permits.
 //!
 //! The format is in `docs/commitlog.md`.
 #![doc = include_str!("../../docs/commitlog.md")]
@@ -64,10 +65,10 @@ pub(crate) struct LogOptions {
     pub(crate) clock: Rc<WriteClock>,
 }
 
-/// How far write timestamps have come, as the log records it for the next run.
+/// An upper bound of the write timestamps that were given out, which the log records for the next run.
 #[derive(Debug)]
 pub(crate) struct WriteClock {
-    /// The latest time that earlier runs recorded, microseconds; [`NO_TIMESTAMP`] if they recorded none.
+    /// The latest time that earlier runs recorded, microseconds since 1970; [`NO_TIMESTAMP`] if they recorded none.
     pub(crate) recorded: Cell<i64>,
     /// Microseconds by which write timestamps are ahead of the wall clock.
     pub(crate) ahead: Cell<i64>,
@@ -78,18 +79,18 @@ impl WriteClock {
         WriteClock { recorded: Cell::new(NO_TIMESTAMP), ahead: Cell::new(0) }
     }
 
-    /// Notes a time that an earlier run recorded.
+    /// Takes a time that an earlier run recorded into account.
     pub(crate) fn record(&self, timestamp: i64) {
         self.recorded.set(self.recorded.get().max(timestamp));
     }
 
-    /// The time that a group records: no write timestamp given out so far is later.
+    /// The time that a group records, microseconds since 1970: no write timestamp given out so far is later.
     pub(crate) fn now(&self) -> i64 {
         runtime::wall_micros().saturating_add(self.ahead.get()).max(self.recorded.get())
     }
 }
 
-/// The log of one shard, for writing. Cloning shares it.
+/// The log of one shard, as its writers use it. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Log(Rc<LogState>);
 
@@ -99,30 +100,30 @@ pub(crate) struct LogState {
     buffers: Buffers,
     collecting: RefCell<Option<Group>>,
     sealed: RefCell<VecDeque<Group>>,
-    /// The group that is being written.
+    /// The group that is being written, if any.
     in_flight: RefCell<Option<Rc<GroupState>>>,
     active: RefCell<ActiveSegment>,
     next: RefCell<NextSegment>,
     next_counter: Cell<u64>,
-    /// Full segments of this run that hold records still needed.
+    /// Full segments of this run that hold records that are still needed.
     closed: RefCell<Vec<FullSegment>>,
-    /// Segments whose files may be used again.
+    /// Ids of segments whose files may be recycled.
     recyclable: RefCell<Vec<u64>>,
-    /// Bytes of records not yet durable.
+    /// Permits for bytes of records that are not durable yet: as many as a segment has bytes.
     pending: Semaphore,
-    /// Notified when there is something for the task.
+    /// Notified when the task may have something to do.
     work: Condition,
     /// Notified when `next` or `blocked` changes.
     changed: Condition,
-    /// Notified when a segment is full.
+    /// Notified when a segment becomes full.
     full: Rc<Condition>,
-    /// Whether the group that collects is to be written without waiting for its period.
+    /// Whether to write the open group without waiting for its period.
     hurried: Cell<bool>,
     stopping: Cell<bool>,
     failed: RefCell<Option<(io::ErrorKind, String)>>,
-    /// Why no segment could be prepared, and when the next attempt is due.
+    /// Why no segment could be prepared, and when to try again.
     blocked: RefCell<Option<Blocked>>,
-    /// Whether a group does not fit the active segment while there is no other.
+    /// Whether a group does not fit the active segment and there is no other.
     starved: Cell<bool>,
     background: Gate,
     task: RefCell<Option<JoinHandle<()>>>,
@@ -135,20 +136,20 @@ struct Blocked {
     until: Instant,
 }
 
-/// The segment that takes groups.
+/// The segment to which groups are written.
 struct ActiveSegment {
     segment: Rc<Segment>,
     /// The offset of the next group.
     offset: u32,
-    /// The tables whose column lists are in the segment.
+    /// The tables whose column lists the segment holds, as they were last listed.
     listed: HashMap<TableId, Rc<LoggedTable>>,
-    /// The offset of the last group with records of each table.
+    /// For each table with records in the segment, the offset of the last group that has some.
     dirty: HashMap<TableId, u32>,
-    /// Id and end of the segment before, until the first group has recorded them.
+    /// Id and end of the previous segment, until this segment's first group has recorded them.
     previous: Option<(u64, u32)>,
 }
 
-/// The segment after the active one.
+/// The state of the segment that will follow the active one.
 enum NextSegment {
     Idle,
     Preparing,
@@ -156,7 +157,8 @@ enum NextSegment {
 }
 
 impl NextSegment {
-    /// Takes the prepared segment: `None` while it is being prepared, `Some(None)` if none is.
+    /// Takes the prepared segment: `None` while one is being prepared, `Some(None)` if that has not begun or has
+    /// failed.
     fn take(&mut self) -> Option<Option<Segment>> {
         match std::mem::replace(self, NextSegment::Idle) {
             NextSegment::Ready(segment) => Some(Some(segment)),
@@ -169,12 +171,12 @@ impl NextSegment {
     }
 }
 
-/// A point in the sequence of appended records: see [`Log::cut`].
+/// A point between two appended records: see [`Log::cut`].
 #[derive(Clone)]
 pub(crate) struct Cut {
-    /// The last group before it, if that is not durable yet.
+    /// The last group before the point, if it is not durable yet.
     last: Option<Rc<GroupState>>,
-    /// The position, if there is no such group.
+    /// The position of the point, if there is no such group.
     position: LogPosition,
 }
 
@@ -184,17 +186,18 @@ struct FullSegment {
     dirty: HashMap<TableId, u32>,
 }
 
-/// Files kept for reuse; further ones are deleted.
+/// Most segment files kept for recycling; others are deleted.
 const RECYCLABLE_MAX: usize = 2;
 
-/// The most bytes of records that a group may hold, so that it fits an empty segment with what the writer adds.
+/// The most bytes that a group may have to fit an empty segment with everything that the writer adds.
 fn group_room(segment_bytes: u32) -> usize {
     (segment_bytes - HEADER_BYTES) as usize - ADDED_BYTES_MAX
 }
 
 impl Log {
-    /// Starts the log with a first segment of counter `counter`. `recyclable` are segments of this length without any
-    /// record; `ends` are segments found at start and where their records end.
+    /// Starts the log with a first segment whose counter is `counter`. `recyclable` are segments of this length
+    /// without any mutation; `ends` lists segments found at the start, and where their records end. `full` is
+    /// notified whenever a segment becomes full.
     pub(crate) async fn start(
         options: LogOptions,
         counter: u64,
@@ -204,7 +207,8 @@ impl Log {
     ) -> Result<Log, Error> {
         let header = writer::new_header(&options, counter);
         let mut recyclable = recyclable;
-        // The last one may hold the only record of the time that earlier runs reached, until the new segment does.
+        // The last segment may hold the only record of the time that earlier runs reached; it stays until the new
+        // segment records it.
         let first = if recyclable.len() > 1 { Some(recyclable.remove(0)) } else { None };
         let segment = match first {
             Some(old) => segment::recycle(&options.directory, old, header).await,
@@ -264,8 +268,9 @@ impl Log {
         Ok(permit)
     }
 
-    /// Adds an admitted mutation of `tables` to the group that collects, before anything is awaited after
-    /// [`Log::admit`]. Fails if it does not fit a segment together with its tables' column lists.
+    /// Adds an admitted mutation of `tables` to the open group. The caller must not await anything between
+    /// [`Log::admit`] and this. Fails if the mutation does not fit an empty segment together with its tables' column
+    /// lists.
     pub(crate) fn append<'t>(
         &self,
         mutation: &[u8],
@@ -289,7 +294,7 @@ impl Log {
         Ok(state)
     }
 
-    /// The outcome of a group as its writers report it.
+    /// The result that a writer of a group gets for the group's outcome.
     pub(crate) fn result(outcome: Outcome) -> Result<LogPosition, Error> {
         match outcome {
             Outcome::Durable(position) => Ok(position),
@@ -298,7 +303,7 @@ impl Log {
         }
     }
 
-    /// Closes the group that collects: all records appended so far lie before the cut, later ones behind it.
+    /// Seals the open group: every record appended so far lies before the cut, every later one behind it.
     pub(crate) fn cut(&self) -> Cut {
         let shared = &self.0;
         let group = shared.collecting.borrow_mut().take();
@@ -310,13 +315,14 @@ impl Log {
         Cut { last, position: shared.active.borrow().position() }
     }
 
-    /// Waits until everything before the cut is durable, or known never to be; gives the position of the cut.
+    /// Waits until everything before the cut is durable or refused for good. Returns the cut's position.
     pub(crate) async fn reach(&self, cut: &Cut) -> Result<LogPosition, Error> {
         let shared = &self.0;
         let Some(last) = &cut.last else {
             return Ok(cut.position);
         };
-        // A periodic log keeps a group that it has no room for; a caller that waits for the group learns why.
+        // A periodic log keeps a group for which there is no room. Its writers are not waiting; a caller that does
+        // must learn why.
         let outcome = shared
             .changed
             .wait(|| match last.outcome() {
@@ -326,14 +332,14 @@ impl Log {
             })
             .await;
         match (outcome, last.outcome()) {
-            // Its writers know that it was refused.
+            // A group that was refused leaves nothing to wait for: its writers got the error.
             (_, Some(Outcome::NotWritten(_, _, position))) if !self.acknowledges_early() => Ok(position),
             (outcome, _) => outcome,
         }
     }
 
-    /// Makes the group durable that a record was just appended to, ahead of its period. Callers that do so at the same
-    /// time share one write.
+    /// Makes `group`, to which a record was just appended, durable ahead of its period. Concurrent callers share one
+    /// write.
     pub(crate) async fn hurry(&self, group: Rc<GroupState>) -> Result<(), Error> {
         self.usable()?;
         let shared = &self.0;
@@ -349,13 +355,13 @@ impl Log {
         self.reach(&self.cut()).await.map(|_| ())
     }
 
-    /// An error if the log takes no writes: it has failed, or there is no room for another segment.
+    /// Fails if the log takes no writes: because it has failed, or because there is no room for another segment.
     pub(crate) fn usable(&self) -> Result<(), Error> {
         self.0.usable()
     }
 
-    /// Releases a table's records in the full segments of this run, up to `before` (`None`: all of them). Segments in
-    /// which nothing is needed any more are kept for reuse or deleted.
+    /// Declares that a table's records in full segments of this run are no longer needed if they lie before `before`,
+    /// or all of them if it is `None`. Segments without needed records are kept for recycling or deleted.
     pub(crate) async fn release(&self, table: TableId, before: Option<LogPosition>) -> Result<(), Error> {
         let shared = &self.0;
         let mut free = Vec::new();
@@ -381,7 +387,8 @@ impl Log {
         Ok(())
     }
 
-    /// A table whose flush releases the oldest full segment, if the full segments are longer than `bytes_max` in all.
+    /// A table with records in the oldest full segment, if the full segments have more than `bytes_max` bytes
+    /// together. Flushing it helps to release that segment.
     pub(crate) fn oldest_needed(&self, bytes_max: u64) -> Option<TableId> {
         let closed = self.0.closed.borrow();
         let bytes = closed.len() as u64 * u64::from(self.0.options.segment_bytes);
@@ -406,7 +413,7 @@ impl Log {
 }
 
 impl LogState {
-    /// An error if the log takes no writes: it has failed, or there is no room for another segment.
+    /// Fails if the log takes no writes: because it has failed, or because there is no room for another segment.
     fn usable(&self) -> Result<(), Error> {
         self.unfailed()?;
         match self.starved_error() {
@@ -422,7 +429,7 @@ impl LogState {
         }
     }
 
-    /// Waits for room, or until it is known that there will be none for now.
+    /// Waits for permits; fails once it is known that there is no room for another segment for the time being.
     async fn acquire(&self, units: u64) -> Result<Permit, Error> {
         let mut acquire = pin!(self.pending.acquire(units));
         let mut starved = pin!(self.changed.wait(|| self.starved_error()));
@@ -433,7 +440,7 @@ impl LogState {
         .await
     }
 
-    /// Why no group can be written now, if there is no room for one.
+    /// Why no group can be written at the moment, if there is no room for one.
     fn starved_error(&self) -> Option<Error> {
         let blocked = self.blocked.borrow();
         let blocked = blocked.as_ref().filter(|blocked| {

@@ -1,11 +1,11 @@
-//! The segments that earlier runs left: what they hold, and when their files may go.
+//! The segments that earlier runs left: what they hold, and when their files may be deleted or recycled.
 //!
-//! 1. Before the log starts, [`ShardLog::settle`] makes their tails durable and finds those that can be written over.
-//! 2. Once nothing needs the records of a table, shard 0 releases the table ([`ShardLog::release_old`]) and deletes the
-//!    segments in which no table is left.
+//! 1. Before the log starts, [`ShardLog::settle`] makes their tails durable and finds those that can be recycled.
+//! 2. Once the records of a table are no longer needed, shard 0 releases the table ([`ShardLog::release_old`]) and
+//!    deletes the segments that no table needs.
 //!
 //! Invariants: a segment is deleted only when each of its tables is dropped, released, or truncated behind its last
-//! record there. A segment without mutations belongs to its shard, which writes over it.
+//! record there. A segment without mutations belongs to the shard that wrote it, which recycles it.
 
 use super::position::{LogPosition, Truncation};
 use super::record::ColumnList;
@@ -19,7 +19,7 @@ use runtime::{HashMap, HashSet};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// An offset beyond every segment's that the statistics of an SSTable can express.
+/// An offset behind every record of a segment; the largest that the statistics of an SSTable can hold.
 const OFFSET_END: u32 = i32::MAX as u32;
 
 /// The segments of earlier runs, of all shards.
@@ -33,13 +33,13 @@ pub(crate) struct OldSegments {
     truncations: HashMap<TableId, Truncation>,
     /// Tables whose records are no longer needed.
     released: HashSet<TableId>,
-    /// Whether shards write over their segments without mutations: set by [`ShardLog::settle`].
+    /// Whether shards recycle their segments without mutations: set by [`ShardLog::settle`].
     reused: bool,
 }
 
 struct OldSegment {
     header: Header,
-    /// Known once the segment was scanned.
+    /// What a scan found in it; `None` before it was scanned.
     contents: Option<Rc<SegmentContents>>,
 }
 
@@ -55,7 +55,7 @@ impl OldSegments {
         self.segments.iter().map(|segment| whole(segment.header.id)).collect()
     }
 
-    /// Whether a segment of the shard of `position` begins before it.
+    /// Whether an old segment of the shard of `position` begins before `position`.
     pub(crate) fn is_anything_before(&self, position: LogPosition) -> bool {
         let before = |id: u64| shard_of(id) == shard_of(position.segment) && id <= position.segment;
         self.segments.iter().any(|segment| before(segment.header.id))
@@ -72,7 +72,7 @@ impl OldSegments {
         }
     }
 
-    /// Notes truncations of tables, which replay leaves out.
+    /// Adds truncations of tables; replay leaves out the records that they cover.
     pub(crate) fn add_truncations(&mut self, truncations: &[(TableId, Truncation)]) {
         self.truncations.extend(truncations.iter().cloned());
     }
@@ -90,26 +90,26 @@ impl OldSegments {
         self.replayed.extend(tables);
     }
 
-    /// Whether records of a table up to `position` are still needed, if the table exists.
+    /// Whether a table's records up to `position` are still needed, provided that the table exists.
     fn needs(&self, table: TableId, position: LogPosition) -> bool {
         let truncated = self.truncations.get(&table).is_some_and(|truncation| truncation.covers(position));
         !truncated && !self.released.contains(&table)
     }
 }
 
-/// Segments that a log's start may use or has to record.
+/// Segments that the log recycles, and those whose ends it records, when it starts.
 pub(crate) struct Settled {
-    /// Ids of this shard's segments without mutations, to be written over.
+    /// Ids of this shard's segments without mutations, to be recycled.
     pub(crate) recyclable: Vec<u64>,
-    /// Ids of the others that this shard answers for, and where their records end.
+    /// The ids of the other segments that this shard is responsible for, and where their records end.
     pub(crate) ends: Vec<(u64, u32)>,
 }
 
 impl ShardLog {
-    /// Before the log starts: makes the tails of the segments that this shard answers for durable, and removes files
-    /// that never became segments.
+    /// Makes the tails of the segments that this shard is responsible for durable, and removes files that never
+    /// became segments. Called before the log starts.
     pub(super) async fn settle(&self) -> Result<Settled, Error> {
-        // Shard 0 answers for shards that are gone.
+        // Shard 0 is responsible for the segments of shards that no longer exist.
         let answers_for =
             |id: u64| shard_of(id) == self.shard || (self.shard == 0 && shard_of(id) >= self.shard_map.shards);
         let temporary = std::mem::take(&mut self.old.borrow_mut().temporary);
@@ -142,8 +142,8 @@ impl ShardLog {
         Ok(settled)
     }
 
-    /// On shard 0: the records of these tables in old segments are no longer needed; deletes the segments that no table
-    /// of those for which `exists` says yes needs.
+    /// Declares, on shard 0, that the records of `tables` in old segments are no longer needed. Deletes the segments
+    /// that no table needs for which `exists` is true.
     pub(crate) async fn release_old(
         &self,
         tables: impl IntoIterator<Item = TableId>,
@@ -158,7 +158,7 @@ impl ShardLog {
                 segment.map(|segment| segment.contents.clone())
             };
             let contents = match known {
-                // Another release was faster.
+                // A concurrent release has removed it.
                 None => continue,
                 Some(Some(contents)) => contents,
                 Some(None) => match scan(&self.directory, header, &Windows::default(), &mut NoSink(self)).await {
@@ -167,7 +167,7 @@ impl ShardLog {
                         self.old.borrow_mut().set_contents(header.id, &contents);
                         contents
                     }
-                    // Its shard writes over it under another name.
+                    // The shard that wrote it is recycling it, so it has another name.
                     Err(Error::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Rc::default(),
                     Err(error) => return Err(error),
                 },
@@ -188,13 +188,13 @@ impl ShardLog {
         Ok(())
     }
 
-    /// Whether the shard of a segment keeps the file to write over it: no other shard may delete it then.
+    /// Whether the shard that wrote a segment recycles the file, so that no other shard may delete it.
     fn is_reused(&self, same_map: bool, header: &Header, contents: &SegmentContents) -> bool {
         same_map && contents.tables.is_empty() && header.segment_bytes == self.segment_bytes
     }
 }
 
-/// For a scan that only asks which tables a segment holds.
+/// A sink for scans that only ask which tables a segment holds.
 struct NoSink<'l>(&'l ShardLog);
 
 impl RecordSink for NoSink<'_> {

@@ -23,14 +23,15 @@ impl From<sstable::statistics::LogPosition> for LogPosition {
     }
 }
 
-/// A table's truncation: stored in `system.local.truncated_at` as [`Truncation::encode`].
+/// What a truncation of a table removed, stored in `system.local.truncated_at` as [`Truncation::encode`] gives it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Truncation {
-    /// Segments whose counter (id >> 16) is below this lie before the truncation, whatever shard wrote them.
+    /// All records in segments whose counter (id >> 16) is lower were truncated, whatever shard wrote them.
     pub counter_floor: u64,
-    /// For segments at or above the floor: per writing shard the position before which the table's data is gone.
+    /// For segments at or above the floor: one position per writing shard, before which the table's records were
+    /// truncated.
     pub positions: Vec<LogPosition>,
-    /// When, milliseconds since 1970.
+    /// When the table was truncated, milliseconds since 1970.
     pub at_millis: i64,
 }
 
@@ -40,8 +41,8 @@ const VERSION: u8 = 1;
 const POSITION_BYTES: usize = 12;
 
 impl Truncation {
-    /// Bytes for the system table: version u8, floor u64, milliseconds i64, positions (segment u64, offset u32), all
-    /// little-endian.
+    /// The bytes for the system table: version u8, floor u64, milliseconds i64, then per position segment u64 and
+    /// offset u32, all little-endian.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend_from_slice(&self.counter_floor.to_le_bytes());
@@ -53,7 +54,7 @@ impl Truncation {
         out
     }
 
-    /// `None` for bytes that `encode` did not make.
+    /// Decodes what [`Truncation::encode`] made; `None` for other bytes.
     pub fn decode(bytes: &[u8]) -> Option<Truncation> {
         let (version, rest) = bytes.split_first()?;
         let (floor, rest) = rest.split_first_chunk::<8>()?;
@@ -73,7 +74,7 @@ impl Truncation {
         })
     }
 
-    /// Whether a record at `position` was truncated away.
+    /// Whether a record at `position` was truncated.
     pub fn covers(&self, position: LogPosition) -> bool {
         let same_shard = |cut: &&LogPosition| shard_of(cut.segment) == shard_of(position.segment);
         counter_of(position.segment) < self.counter_floor

@@ -1,29 +1,29 @@
-//! Records: what the payload of a group consists of. Byte map: `docs/commitlog.md`, "Records".
+//! Records, which make up the payload of a group. Byte map: `docs/commitlog.md`, "Records".
 //!
-//! Invariants: decoding takes any bytes; an error names what is wrong.
+//! Invariants: decoding accepts any bytes without panicking; an error names what is wrong.
 
 use model::mutation::{put_back_row, put_back_table};
 use model::{ColumnId, ColumnKind, CqlType, Table, TableId};
 
 /// Bytes before a record's body: length u32, kind u8.
 pub const RECORD_HEADER_BYTES: usize = 5;
-/// A table's columns without their kinds: written by earlier versions.
+/// A table's columns without their kinds. Read only: earlier versions wrote it.
 pub const KIND_COLUMN_LIST: u8 = 1;
 /// A mutation, as `model::codec` encodes it.
 pub const KIND_MUTATION: u8 = 2;
-/// Where other segments end.
+/// Where the records of other segments end.
 pub const KIND_ENDS: u8 = 3;
-/// A table's columns.
+/// A table's columns with their kinds.
 pub const KIND_COLUMNS: u8 = 4;
-/// A time that write timestamps have reached.
+/// A time, in microseconds: the node has given out no later write timestamp.
 pub const KIND_TIMESTAMP: u8 = 5;
-/// A mutation of one table without the table: see [`Record::CutMutation`].
+/// A mutation of one table without the table's id: see [`Record::CutMutation`].
 pub const KIND_CUT_MUTATION: u8 = 6;
-/// The tables of a group.
+/// The ids of the tables that mutations of the group name by number.
 pub const KIND_TABLES: u8 = 7;
 /// A mutation of one row: see [`Record::Row`].
 pub const KIND_ROW: u8 = 8;
-/// Bytes of a [`KIND_TIMESTAMP`] record.
+/// Bytes of a [`KIND_TIMESTAMP`] record, header included.
 pub const TIMESTAMP_BYTES: usize = RECORD_HEADER_BYTES + 8;
 /// Bytes of one entry of [`KIND_TABLES`].
 pub const TABLE_ID_BYTES: usize = 16;
@@ -33,30 +33,31 @@ pub const END_BYTES: usize = 12;
 /// One record of a group.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record<'a> {
-    /// See [`ColumnList`].
+    /// The body of an encoded [`ColumnList`], and its format.
     ColumnList(&'a [u8], ListFormat),
     /// An encoded mutation.
     Mutation(&'a [u8]),
-    /// A mutation of the group's table of this number, with the table cut out: what `model::mutation::cut_out_table`
-    /// gives.
+    /// A table's number in the group, and a mutation of that table without its id, as
+    /// `model::mutation::cut_out_table` makes it.
     CutMutation(u16, &'a [u8]),
-    /// A mutation of one row of the group's table of this number: what `model::mutation::cut_out_row` gives.
+    /// A table's number in the group, and a mutation of one of its rows, as `model::mutation::cut_out_row` makes it.
     Row(u16, &'a [u8]),
-    /// The ids of the group's tables, by number.
+    /// The ids of the group's tables; a table's number is its index.
     Tables(&'a [[u8; TABLE_ID_BYTES]]),
-    /// See [`ends`].
+    /// The body of a list of segments and where their records end: see [`ends`].
     Ends(&'a [u8]),
-    /// A time, microseconds since 1970: the node gave no mutation of this group or an earlier one a later write
-    /// timestamp.
+    /// Microseconds since 1970: no mutation of this group or an earlier one has a later write timestamp that the node
+    /// gave out.
     Timestamp(i64),
 }
 
 impl<'a> Record<'a> {
-    /// The mutation that this is, if it is one: put together again in `room` if it was cut. `tables` are those of the
-    /// group.
+    /// The encoded mutation, or `None` if this record is not one. A mutation without its table is put together in
+    /// `room`; `tables` are those of the group.
     ///
     /// # Errors
-    /// What was cut has no table, or ends too early. The rest is [`model::Mutation::decode`]'s to check.
+    /// The group has no table of that number, or the bytes end too early. [`model::Mutation::decode`] checks the
+    /// rest.
     pub fn mutation<'b>(
         self,
         tables: &[[u8; TABLE_ID_BYTES]],
@@ -81,20 +82,20 @@ impl<'a> Record<'a> {
 /// How a [`ColumnList`] is encoded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ListFormat {
-    /// [`KIND_COLUMN_LIST`]: all columns are taken as regular, for tables of that time had no static ones and the ids
-    /// of keys are not used.
+    /// [`KIND_COLUMN_LIST`]: all columns are taken as regular. Tables of that time had no static columns, and the ids
+    /// of key columns are not used.
     WithoutKinds,
-    /// [`KIND_COLUMNS`].
+    /// [`KIND_COLUMNS`]: with the kind of each column.
     WithKinds,
 }
 
-/// What stands before a body of so many bytes.
+/// The header of a record with a body of `body_bytes` bytes.
 pub fn record_header(kind: u8, body_bytes: usize) -> [u8; RECORD_HEADER_BYTES] {
     let [a, b, c, d] = (body_bytes as u32).to_le_bytes();
     [a, b, c, d, kind]
 }
 
-/// The records of a group's payload. An error ends the iteration.
+/// The records of a group's payload. Iteration ends after the first error.
 pub fn records(payload: &[u8]) -> impl Iterator<Item = Result<Record<'_>, &'static str>> {
     let mut rest = payload;
     std::iter::from_fn(move || {
@@ -156,7 +157,7 @@ pub fn push_ends(out: &mut Vec<u8>, ends: &[(u64, u32)]) {
     }
 }
 
-/// The segments and ends of a [`KIND_ENDS`] body.
+/// The segment ids and ends in a [`KIND_ENDS`] body.
 pub fn ends(body: &[u8]) -> Result<impl Iterator<Item = (u64, u32)>, &'static str> {
     if !body.len().is_multiple_of(END_BYTES) {
         return Err("list of ends of a wrong length");
@@ -167,34 +168,35 @@ pub fn ends(body: &[u8]) -> Result<impl Iterator<Item = (u64, u32)>, &'static st
     }))
 }
 
-/// A table's columns as a segment names them: what the column ids of the mutations that follow mean.
+/// The columns of a table as a segment records them: they give the column ids in the mutations that follow their
+/// meaning.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnList {
     /// The table.
     pub table: TableId,
-    /// Its keyspace, for people.
+    /// The keyspace's name, for people who read the log.
     pub keyspace: String,
-    /// Its name, for people.
+    /// The table's name, for people who read the log.
     pub name: String,
-    /// The columns.
+    /// The table's columns, and those that were dropped.
     pub columns: Vec<LoggedColumn>,
 }
 
 /// A column of a [`ColumnList`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LoggedColumn {
-    /// Its id in row blobs.
+    /// The column's id in row blobs.
     pub id: ColumnId,
-    /// Its name.
+    /// The column's name.
     pub name: String,
-    /// What it is.
+    /// Whether the column is part of a key, static or regular.
     pub kind: ColumnKind,
-    /// Its type in CQL.
+    /// The column's type in CQL.
     pub cql_type: String,
 }
 
 impl ColumnList {
-    /// The columns of a table, and those that were dropped: a write on its way may still carry them.
+    /// The columns of a table, and its dropped columns: a write under way may still carry them.
     pub fn of(table: &Table) -> ColumnList {
         let logged = |id: ColumnId, name: &String, kind: ColumnKind, cql_type: &CqlType| LoggedColumn {
             id,
@@ -227,7 +229,7 @@ impl ColumnList {
         }
     }
 
-    /// Reads what [`ColumnList::encode`] wrote, or an earlier version.
+    /// Decodes a column list in either format; `None` if it is malformed.
     pub fn decode(body: &[u8], format: ListFormat) -> Option<ColumnList> {
         let mut rest = body;
         let table = TableId(*take(&mut rest)?);

@@ -1,11 +1,11 @@
-//! Reads the log at a start: which segments there are, and the groups of each.
+//! Reads the log at a start: the list of segments, and the groups of each.
 //!
-//! 1. `list` names the segments. Cassandra's own segments are refused if anything is in them.
-//! 2. `SegmentReader` gives a segment's groups one by one through a window of [`WINDOW_BYTES`] (more only for a single
-//!    group that is larger), so that replay needs little memory however long the log is. While the groups of a window
+//! 1. `list` finds the segments. Cassandra's own segments are refused if they hold anything.
+//! 2. `SegmentReader` reads a segment group by group through a window of [`WINDOW_BYTES`] (longer only for a single
+//!    group that needs it), so that replay needs little memory however long the log is. While the groups of a window
 //!    are used, the next window is being read.
-//! 3. A segment ends at its first block that is not a valid group. If a valid group follows, or another segment
-//!    recorded that this one was longer, bytes were damaged: that is [`Error::Corrupt`], never a silent end.
+//! 3. A segment ends at its first block that does not begin a valid group. If a valid group follows, or another
+//!    segment recorded that this one was longer, bytes were damaged: that is [`Error::Corrupt`], never a silent end.
 //!
 //! Invariants: nothing here changes the disk except `delete`, `delete_temporary` and `make_durable`.
 
@@ -22,10 +22,10 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Bytes of a segment that are in memory at a time; as many again may be on their way. Two of the largest groups of
-/// small mutations fit.
+/// Bytes of a segment that are in memory at a time; as many again may be on their way from the disk. Two of the
+/// largest groups of small mutations fit.
 pub const WINDOW_BYTES: usize = 2 << 20;
-/// Windows kept for the next segment.
+/// Most windows kept for the next segment.
 const SPARE_WINDOWS_MAX: usize = 2;
 
 /// The files in the log's directory.
@@ -38,7 +38,7 @@ pub(crate) struct LogFiles {
 }
 
 impl LogFiles {
-    /// The highest counter of any file.
+    /// The highest counter in a file name, temporary files included; 0 if there are none.
     pub(crate) fn highest_counter(&self) -> u64 {
         let ids = self.segments.iter().map(|header| header.id).chain(self.temporary.iter().copied());
         ids.map(super::segment::counter_of).max().unwrap_or(0)
@@ -84,11 +84,11 @@ async fn read_header(directory: &Path, id: u64) -> Result<Header, Error> {
 
 /// Header of Cassandra's segments: version i32, id i64, length of parameters i16, parameters, CRC i32.
 const CASSANDRA_HEADER_BYTES: usize = 18;
-/// A sync marker follows: next position i32, CRC i32.
+/// The sync marker behind the header: next position i32, CRC i32.
 const CASSANDRA_MARKER_BYTES: usize = 8;
 
-/// Refuses a commit log segment of Cassandra that may hold a mutation: one that is not zeros behind its header and
-/// first sync marker.
+/// Refuses a commit log segment of Cassandra that may hold mutations: one with anything but zeros behind its header
+/// and first sync marker.
 async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
     let file = File::open(path, OpenOptions::default()).await.map_err(Error::Io)?;
     let mut buffer = AlignedBuf::zeroed(WINDOW_BYTES);
@@ -115,10 +115,10 @@ async fn refuse_cassandra(path: &Path) -> Result<(), Error> {
     }
 }
 
-/// The place of a valid group; [`SegmentReader::payload`] gives its records.
+/// The location of a valid group; [`SegmentReader::payload`] gives its records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GroupLocation {
-    /// Where it begins.
+    /// Where the group begins.
     pub(crate) offset: u32,
     frame: GroupFrame,
 }
@@ -128,11 +128,11 @@ pub(crate) struct GroupLocation {
 pub struct SegmentEnd {
     /// Where the next group would begin.
     pub offset: u32,
-    /// Whether a group begins there that was not written whole.
+    /// Whether an incompletely written group begins there.
     pub torn: bool,
 }
 
-/// Spare windows: zeroing new ones would take as long as reading them.
+/// Windows to be used again: zeroing new ones would take as long as reading them.
 #[derive(Clone, Default)]
 pub(crate) struct Windows(Rc<RefCell<Vec<AlignedBuf>>>);
 
@@ -193,7 +193,7 @@ impl SegmentReader {
         })
     }
 
-    /// Corruption of this segment.
+    /// An error that says that this segment is damaged at `offset`.
     pub(crate) fn corrupt(&self, offset: u32, what: &'static str) -> Error {
         Error::Corrupt { path: self.path.clone(), offset: u64::from(offset), what }
     }
@@ -275,7 +275,7 @@ impl SegmentReader {
         Ok(())
     }
 
-    /// A window from `offset`, of at least `bytes` if the segment has them.
+    /// Reads a window that begins at `offset` and has at least `bytes` bytes, unless the segment ends before.
     fn read(&self, offset: u32, bytes: usize) -> impl Future<Output = (io::Result<usize>, AlignedBuf)> + 'static {
         let mut window = self.windows.take(bytes);
         let left = self.header.segment_bytes as usize - offset as usize;
@@ -284,7 +284,8 @@ impl SegmentReader {
         async move { file.read_at(window, u64::from(offset)).await }
     }
 
-    /// Begins to read from the first group on that does not lie in the window, if groups reach that far.
+    /// Begins to read the next window, from the first group that is not whole in this one. Does nothing if no group
+    /// is there.
     fn read_ahead(&mut self, from: u32) {
         let mut offset = from;
         loop {
@@ -307,13 +308,13 @@ impl SegmentReader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum GroupCheck {
     Valid(GroupFrame),
-    /// A group of this segment was begun here but not all of it is there.
+    /// A group of this segment begins here, but its payload is not complete.
     Torn,
     Absent,
 }
 
-/// What damaged or hostile bytes of a whole segment read as: the same rules as replay, for tests and fuzzing. Gives
-/// every record to `visit` with the offset of its group.
+/// Reads the bytes of a whole segment by the rules of replay, for tests and fuzzing. Gives every record to `visit`
+/// with the offset of its group. An error is an offset and what is wrong there.
 pub fn scan_bytes(
     segment: &[u8],
     id: u64,
@@ -348,13 +349,13 @@ pub fn scan_bytes(
     }
 }
 
-/// Whether the records of a segment may belong to `shard`: under the same map only its own do.
+/// Whether a segment may hold records of `shard`: under an unchanged map only its own segments do.
 pub(crate) fn may_concern(header: &Header, shard: u16, map: ShardMap) -> bool {
     header.shard_map != map || shard_of(header.id) == shard
 }
 
-/// Makes what was read of a segment durable: a crash of the process alone leaves bytes that a power failure could still
-/// take.
+/// Makes the bytes that were read from a segment durable: after a crash of the process alone, a later power failure
+/// could still take them.
 pub(crate) async fn make_durable(directory: &Path, id: u64) -> io::Result<()> {
     File::open(&path_of(directory, id), OpenOptions { write: true, create: false, exclusive: false })
         .await?
@@ -362,12 +363,12 @@ pub(crate) async fn make_durable(directory: &Path, id: u64) -> io::Result<()> {
         .await
 }
 
-/// Deletes a segment durably; one that is gone already is fine.
+/// Durably deletes a segment. It is no error if there is none.
 pub(crate) async fn delete(directory: &Path, id: u64) -> io::Result<()> {
     delete_path(directory, &path_of(directory, id)).await
 }
 
-/// Deletes what never became a segment.
+/// Durably deletes a file that never became a segment.
 pub(crate) async fn delete_temporary(directory: &Path, id: u64) -> io::Result<()> {
     delete_path(directory, &temporary_path_of(directory, id)).await
 }

@@ -1,6 +1,6 @@
-//! Reads the records of one segment found at start, in order, and hands mutations to whoever wants them.
+//! Reads the records of one segment in order, at a start, and hands them to a [`RecordSink`].
 //!
-//! Invariants: a mutation is handed on only behind the column lists of all of its tables; a malformed record ends the
+//! Invariants: a mutation is handed on only after the column lists of all of its tables; a malformed record ends the
 //! scan with [`Error::Corrupt`].
 
 use super::position::LogPosition;

@@ -1,8 +1,8 @@
-//! A shard's log over the whole run: the segments found at start, then the log that is written.
+//! The log of a shard over the whole run: first the segments found at the start, then the log that takes writes.
 //!
-//! 1. [`ShardLog::open`] lists the segments; replay reads them (`recovery`).
-//! 2. [`ShardLog::start`] ends replay and begins to write, with a counter above every one found.
-//! 3. From then on [`ShardLog::started`] is the log that takes writes.
+//! 1. [`ShardLog::open`] lists the segments; replay (`recovery`) reads them.
+//! 2. [`ShardLog::start`] ends replay and begins to write, with a counter above all those found.
+//! 3. From then on [`ShardLog::started`] gives the log that takes writes.
 
 use super::old_segments::OldSegments;
 use super::position::LogPosition;
@@ -19,7 +19,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 
-/// The log of one shard. See the module.
+/// The log of one shard, from opening to the end of the process.
 pub(crate) struct ShardLog {
     /// The directory of the segments.
     pub(crate) directory: PathBuf,
@@ -36,9 +36,9 @@ pub(crate) struct ShardLog {
 }
 
 impl ShardLog {
-    /// Makes the log's directory if there is none, lists its segments and reads their headers.
+    /// Creates the log's directory if there is none, lists its segments and reads their headers.
     ///
-    /// Panics on a length of segments outside its range.
+    /// Panics if the configured segment length is not a power of two in the allowed range.
     pub(crate) async fn open(options: &Options, shard: u16) -> Result<ShardLog, Error> {
         let valid = options.segment_bytes.is_power_of_two()
             && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes);
@@ -61,8 +61,8 @@ impl ShardLog {
         })
     }
 
-    /// Ends replay and starts a fresh segment with a counter above `counter_floor` and every one found here. `full` is
-    /// notified whenever a segment is full.
+    /// Ends replay and starts a new segment with a counter above `counter_floor` and above all counters found here.
+    /// `full` is notified whenever a segment becomes full.
     pub(crate) async fn start(&self, counter_floor: u64, full: Rc<Condition>) -> Result<(), Error> {
         let first = counter_floor.max(self.highest_counter) + 1;
         self.counter_floor.set(counter_floor + 1);
@@ -85,12 +85,12 @@ impl ShardLog {
         self.log.get().expect("the store was started")
     }
 
-    /// The log that takes writes, if it was started.
+    /// The log that takes writes; `None` before [`ShardLog::start`].
     pub(crate) fn get(&self) -> Option<&Log> {
         self.log.get()
     }
 
-    /// The highest segment counter found at start; 0 without segments.
+    /// The highest counter of the files found at the start; 0 if there were none.
     pub(crate) fn highest_counter(&self) -> u64 {
         self.highest_counter
     }
@@ -100,17 +100,18 @@ impl ShardLog {
         self.counter_floor.get()
     }
 
-    /// A position before every record that this shard wrote in this run.
+    /// A position before all records that this shard writes in this run.
     pub(crate) fn run_start(&self) -> LogPosition {
         LogPosition { segment: id_of(self.counter_floor.get(), self.shard), offset: 0 }
     }
 
-    /// The latest time, microseconds since 1970, that earlier runs recorded; `None` if there is none.
+    /// The latest time that earlier runs recorded, microseconds since 1970; `None` if they recorded none.
     pub(crate) fn recorded_time(&self) -> Option<i64> {
         Some(self.clock.recorded.get()).filter(|recorded| *recorded != NO_TIMESTAMP)
     }
 
-    /// Writes an empty record and gives its position: behind every truncation so far, before all to come.
+    /// Writes a record without contents and returns the position behind it: every truncation so far lies before it,
+    /// every later one behind it.
     pub(crate) async fn place_marker(&self) -> Result<LogPosition, Error> {
         let log = self.started();
         let empty = MutationBuilder::new(&[]).finish();

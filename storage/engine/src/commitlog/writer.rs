@@ -1,8 +1,9 @@
-//! The log's task: it writes one group at a time, durably, and prepares the next segment in the background.
+//! The log's task: it writes one durable group at a time and has the next segment prepared in the background.
 //!
-//! When no segment can be prepared because the disk is full, no byte of the group was written: its writers get a
-//! definite error, and the log tries again with later groups, no sooner than [`RETRY_AFTER`]. A periodic log has
-//! acknowledged its writes already; it keeps the group until it can be written and refuses new writes meanwhile.
+//! If no segment can be prepared, usually because the disk is full, no byte of the group has been written: its
+//! writers get a definite error, and the log tries again with later groups, but no sooner than [`RETRY_AFTER`]. A
+//! periodic log has acknowledged its writes already; it keeps the group until it can be written and refuses new
+//! writes meanwhile.
 
 use super::group::{ADDED_BYTES_MAX, Group, GroupWaiters, Outcome};
 use super::position::LogPosition;
@@ -17,15 +18,16 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Time between two attempts to prepare a segment after one failed.
+/// Time between a failed attempt to prepare a segment and the next one.
 pub(crate) const RETRY_AFTER: Duration = Duration::from_millis(100);
-/// The next segment is prepared once this share of the active one is used: late, because a flush may free one by then.
+/// The next segment is prepared once this share of the active one is used: late, so that a flush may release one to
+/// recycle.
 const PREPARE_AT: (u32, u32) = (3, 4);
-/// Behind groups shorter than this, in bytes, zeros are written for the next ones.
+/// Groups shorter than this, in bytes, are written with zeros behind them for the groups that follow.
 const SHORT_GROUP_BYTES: u32 = 64 << 10;
 /// Zeros written behind a short group, bytes.
 const ZEROS_BYTES: u32 = 256 << 10;
-/// Most segments whose ends are recorded at start: the newest.
+/// Most segments whose ends are recorded at a start; only the newest are.
 pub(crate) const ENDS_MAX: usize = 512;
 
 /// The header of a new segment.
@@ -40,9 +42,9 @@ pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
 
 /// How many zeros to write behind a group of `blocks` bytes at `offset`, in the same write.
 ///
-/// The first write of a block costs the file system an entry in its journal, which doubles the time of a short group
-/// and does not matter to a long one. So a short group that reaches such blocks also writes the next groups' blocks.
-/// Under load, when groups are long, nothing is written twice.
+/// The first write of a block makes the file system write its journal too, which doubles the time of a short group
+/// and hardly matters to a long one. So a short group that reaches new blocks also writes the blocks of the groups to
+/// come. Under load, when groups are long, nothing is written twice.
 fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
     let end = offset + blocks;
     if end <= segment.written.get() {
@@ -53,7 +55,7 @@ fn zeros_behind(segment: &Segment, offset: u32, blocks: u32) -> u32 {
     zeros
 }
 
-/// Runs until the log stops or fails.
+/// Writes groups until the log stops or fails.
 pub(crate) async fn run(shared: Rc<LogState>) {
     let mut started = None;
     loop {
@@ -92,7 +94,7 @@ impl LogState {
         Some(group)
     }
 
-    /// Waits until the next group is due by the log's mode, or is urgent.
+    /// Waits until the log's sync mode allows the next group, or the group is urgent.
     async fn pace(&self, last_started: Option<Instant>) {
         let interval = match self.options.sync {
             SyncMode::Group { window } => window,
@@ -107,13 +109,13 @@ impl LogState {
         }
     }
 
-    /// A full group waits, writers wait for room, or somebody asked for a sync.
+    /// Whether the log is stopping, a sync was asked for, permits are short, or a sealed group waits.
     fn is_urgent(&self) -> bool {
         let few_left = self.pending.free() < u64::from(self.options.segment_bytes) / 2;
         self.stopping.get() || self.hurried.get() || few_left || !self.sealed.borrow().is_empty()
     }
 
-    /// Writes one group; false when the log has failed.
+    /// Writes one group. Returns false if the log has failed.
     async fn write(self: &Rc<Self>, group: Group) -> bool {
         let mut group = group;
         while let Err(error) = self.make_room(&group).await {
@@ -168,14 +170,14 @@ impl LogState {
         }
     }
 
-    /// Adds the time that write timestamps have reached; those of the next run are later.
+    /// Adds an upper bound of the write timestamps given out so far, from which the next run goes on.
     fn push_timestamp(&self, group: &mut Group) {
         let mut record = Vec::with_capacity(TIMESTAMP_BYTES);
         push_timestamp(&mut record, self.options.clock.now());
         group.push_encoded(&record);
     }
 
-    /// Poisons the log and ends everything that waits.
+    /// Poisons the log and fails the group that was being written and all that wait.
     fn fail(&self, written: GroupWaiters, error: &io::Error) {
         tracing::error!(%error, "the commit log could not be written; it takes no more writes");
         let (kind, text) = (error.kind(), error.to_string());
@@ -189,7 +191,8 @@ impl LogState {
         self.changed.notify();
     }
 
-    /// Moves on to the next segment if the group does not fit the active one.
+    /// Moves on to the next segment if the group does not fit the active one. Fails if there is no next segment for
+    /// now.
     async fn make_room(self: &Rc<Self>, group: &Group) -> io::Result<()> {
         let needed = group.bytes_max() + ADDED_BYTES_MAX;
         let fits = {
@@ -227,7 +230,8 @@ impl LogState {
         }
     }
 
-    /// Starts to prepare the next segment unless that is done or under way; an error while an attempt is not due.
+    /// Begins to prepare the next segment unless that has begun already. Fails after a failed attempt until it is
+    /// time for another.
     fn prepare_ahead_now(self: &Rc<Self>) -> io::Result<()> {
         if !matches!(*self.next.borrow(), NextSegment::Idle) {
             return Ok(());
@@ -277,8 +281,8 @@ impl LogState {
         }
     }
 
-    /// Records where segments found at start end, and the time that write timestamps had reached: the first group of a
-    /// run.
+    /// Writes the first group of a run: where segments found at the start end, and the time that write timestamps
+    /// reached.
     pub(super) async fn write_ends(&self, ends: &[(u64, u32)]) -> Result<(), Error> {
         let ends = ends.get(ends.len().saturating_sub(ENDS_MAX)..).unwrap_or_default();
         if ends.is_empty() && self.options.clock.recorded.get() == NO_TIMESTAMP {
