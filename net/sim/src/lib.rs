@@ -1,9 +1,10 @@
-//! Whole nodes on one thread from one seed: random CQL, crashes at any step, restarts with any number of cores, every
-//! answer checked against a model.
+//! Tests whole nodes in the simulator, on one thread and from one seed: random CQL, crashes at any step, restarts with
+//! any number of cores, and every answer checked against a model.
 //!
-//! A run: make a configuration from the seed; start the node and some clients; let them work for a random number of
-//! events, then crash the node (or stop it in order), start it again with another number of cores, check everything, go
-//! on; at the end faults stop, and the node must serve and hold all that it acknowledged.
+//! 1. A run makes a configuration from the seed and starts the node and some clients.
+//! 2. They work for a random number of events. Then the node crashes or is stopped in order, starts again with another
+//!    number of cores, and everything is checked; this repeats.
+//! 3. At the end faults stop, and the node must serve and hold everything that it acknowledged.
 
 pub mod judges;
 pub mod run;

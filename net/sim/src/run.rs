@@ -24,11 +24,11 @@ const CHECKER: NodeId = NodeId(2);
 const NATIVE_PORT: u16 = 9042;
 const SHARD_AWARE_PORT: u16 = 19042;
 const SHARDS_MAX: u64 = 4;
-/// Crashes and stops of one run at most.
+/// Most crashes and orderly stops of one run.
 const ROUNDS_MAX: u64 = 4;
 /// Most clients of a run.
 const CLIENTS_MAX: u64 = 4;
-/// Bytes of a commit log segment before its first group.
+/// Bytes of the header of a commit log segment; the first group follows it.
 const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Simulator events between two crashes at most.
 const EVENTS_MAX: u64 = 6000;
@@ -38,12 +38,12 @@ const REGISTER_EVENTS_MAX: u64 = 60_000;
 const REGISTER_CLIENTS_MAX: u64 = 6;
 /// `commitlog_sync_period` in mode `periodic`.
 const PERIOD: Duration = Duration::from_millis(50);
-/// How old a write is at most that a crash may take in mode `periodic`: the period and ample time for the sync itself.
+/// Greatest age of a write that a crash may lose in mode `periodic`: the period, and ample time for the sync itself.
 const PERIODIC_LOSS: Duration = Duration::from_millis(500);
 /// Longest a start, a stop or a check may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What a run did.
+/// What happened in a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Report {
     /// The seed.
@@ -52,7 +52,7 @@ pub struct Report {
     pub answered: u64,
     /// Reads checked.
     pub reads_checked: u64,
-    /// Those of the reads checked that read a whole table through an index.
+    /// Those of the checked reads that read a whole table through an index.
     pub index_reads: u64,
     /// Conditional changes and SERIAL reads answered.
     pub decisions: u64,
@@ -64,9 +64,9 @@ pub struct Report {
     pub events: u64,
     /// Hash of everything that happened.
     pub trace_hash: u64,
-    /// The configuration in words.
+    /// The run's configuration as text.
     pub configuration: String,
-    /// The first broken rule.
+    /// The first broken rule, if any.
     pub violation: Option<String>,
 }
 
@@ -76,10 +76,10 @@ pub(crate) struct Run {
     pub(crate) rng: Rng,
     pub(crate) world: SharedWorld,
     clients: u8,
-    /// Whether an operator flushes and compacts.
+    /// Whether there is an operator.
     operated: bool,
     events_max: u64,
-    /// Whether crashes take the end of the commit log. No disk may do that, and the judges must notice.
+    /// Whether crashes lose the end of the commit log. No disk may do that, and a test checks that the judges notice.
     forgetful: bool,
     sync: &'static str,
     shards: usize,
@@ -95,8 +95,8 @@ pub fn run(seed: u64) -> Report {
     run_with(seed, Work::Everything, false)
 }
 
-/// Runs one seed of nothing but conditional changes and SERIAL reads to its verdict. A `forgetful` node loses the end
-/// of its commit log in every crash.
+/// Runs one seed to its verdict, with clients that send only conditional changes and SERIAL reads. A `forgetful` node
+/// loses the end of its commit log in every crash.
 pub fn run_registers(seed: u64, forgetful: bool) -> Report {
     run_with(seed, Work::Registers, forgetful)
 }
@@ -269,7 +269,7 @@ impl Run {
         });
     }
 
-    /// Creates what is missing of the schema and reads everything while the clients pause. `when` goes into the error.
+    /// Creates missing parts of the schema and reads everything while the clients pause. `when` goes into the error.
     pub(crate) fn check(&mut self, when: &str) -> Result<(), String> {
         self.world.borrow_mut().paused = true;
         let done = Rc::new(Cell::new(None));

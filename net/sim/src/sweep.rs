@@ -1,11 +1,12 @@
-//! Crash sweep: a crash at every call that writes to the disk, with several of the disk images that it may leave.
+//! Crash sweep: crashes a run at every call that writes to the disk, and starts from several of the disk images that
+//! each crash may leave.
 //!
 //! 1. One run of a seed is repeated: from the first start of the node, clients change data and schema while an operator
 //!    flushes, compacts and takes snapshots, until the `n`-th call of a [writing kind](runtime::sim::DiskCall::writes).
-//! 2. The node crashes before that call has its effect. What it and the calls under way leave on the disk is drawn at
-//!    random for each image.
-//! 3. The node starts with a random number of cores. Everything is read and compared with the model, no file of an
-//!    unfinished flush or compaction may be left, and snapshots that were taken must be there with all files they name.
+//! 2. The node crashes before that call has its effect. What this call and others under way leave on the disk is
+//!    drawn at random for each image.
+//! 3. The node starts with a random number of cores. Everything is read and compared with the model; no file of an
+//!    unfinished flush or compaction may be left; snapshots that were taken must exist with all the files they name.
 
 use crate::run::{Run, SERVER};
 use runtime::rng::Rng;
@@ -15,23 +16,23 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Clients of a sweep's run.
+/// How many clients the run has.
 const CLIENTS: u8 = 2;
-/// How long a node has to settle before its files are looked at, virtual time.
+/// How long a node may settle after its start before its files are checked, virtual time.
 const QUIET: Duration = Duration::from_secs(2);
-/// Events before a run that never reaches its crash is given up.
+/// Simulator events after which a run that has not reached its crash counts as stuck.
 const EVENTS_MAX: u64 = 20_000_000;
 
 /// Which crashes to try.
 #[derive(Clone, Copy, Debug)]
 pub struct Sweep {
-    /// The run that is repeated.
+    /// The seed of the run that is repeated.
     pub seed: u64,
     /// The first call to crash at, from 1.
     pub first: u64,
     /// The last call to crash at.
     pub last: u64,
-    /// The step from one call to the next.
+    /// The distance from one call to crash at to the next; 1 for every call.
     pub every: u64,
     /// Disk images per call.
     pub images: u64,
@@ -40,11 +41,11 @@ pub struct Sweep {
 /// The result of a sweep.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Swept {
-    /// Crashes, each with its start afterwards.
+    /// Crashes tried, each followed by a start.
     pub crashes: u64,
-    /// Reads checked after them.
+    /// Reads checked after these starts.
     pub reads_checked: u64,
-    /// Commands that were carried out before the last crash, by name.
+    /// How many of the operator's commands were carried out before the last crash, by name.
     pub commands: BTreeMap<String, u64>,
     /// The crashes after which a rule was broken: call, image and what was wrong.
     pub broken: Vec<(u64, u64, String)>,
@@ -68,8 +69,8 @@ pub fn sweep(plan: Sweep) -> Swept {
     swept
 }
 
-/// Crashes at a call and starts from an image. Returns how many reads were checked, and the operator's commands until
-/// the crash.
+/// Crashes at a call and starts from an image. Returns how many reads were checked, and how many of the operator's
+/// commands had been carried out before the crash.
 fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u64>), String> {
     let mut run = Run::new(Rng::new(seed), "group", CLIENTS, true);
     let began = run_to(&mut run, call)?;
@@ -86,7 +87,7 @@ fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u
         run.start_clients();
     }
     run.leave()?;
-    // Files that were replaced are deleted once no reader uses them.
+    // Files that were replaced are deleted only once no reader uses them.
     run.sim.run_until(QUIET, || false);
     let left = leftovers(&run);
     if !left.is_empty() {
@@ -100,7 +101,7 @@ fn crash_at(seed: u64, call: u64, image: u64) -> Result<(u64, BTreeMap<String, u
     Ok((run.world.borrow().reads_checked, commands))
 }
 
-/// Runs until the `call`-th writing call is about to have its effect. Returns whether clients had begun by then.
+/// Runs until the `call`-th writing call is about to take effect. Returns whether clients had started by then.
 fn run_to(run: &mut Run, call: u64) -> Result<bool, String> {
     let (seen, halt) = (Rc::new(Cell::new(0)), run.halt.clone());
     run.sim.set_disk_fault(SERVER, move |kind, _| {
@@ -129,7 +130,7 @@ fn run_to(run: &mut Run, call: u64) -> Result<bool, String> {
     }
 }
 
-/// Files of unfinished flushes and compactions.
+/// Files that unfinished flushes and compactions have left.
 fn leftovers(run: &Run) -> Vec<PathBuf> {
     let files: Vec<PathBuf> = run.sim.files(SERVER).into_iter().map(|(path, _)| path).collect();
     let in_snapshot = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "snapshots");

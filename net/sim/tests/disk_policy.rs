@@ -1,4 +1,4 @@
-//! What a failing disk leads to: the policies of cassandra.yaml, seen by a client and by an operator.
+//! What a node does when its disk fails, under each policy of cassandra.yaml, as a client and an operator see it.
 
 use runtime::sim::{DiskCall, Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -16,19 +16,19 @@ const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
 const PATIENCE: Duration = Duration::from_secs(600);
 
-/// What became of a node of two cores whose disk fails from some moment on.
+/// How a node of two cores behaves after its disk has begun to fail.
 #[derive(Default, Debug, PartialEq)]
 struct Outcome {
-    /// Whether a read and a write are answered afterwards.
+    /// Whether a read, and in `writes` a write, is answered without an error.
     reads: bool,
     writes: bool,
     /// Whether nodetool is answered.
     commands: bool,
-    /// How the node ended by itself.
+    /// How the node ended, if it ended by itself.
     exit: Option<Exit>,
 }
 
-/// Runs a node; `fails` says which calls fail once a row is written. A flush comes next.
+/// Runs a node. Once a row is written, the calls that `fails` selects fail, and the node is asked to flush.
 fn run(policies: &[&str], fails: fn(DiskCall, &Path) -> bool) -> Outcome {
     let mut sim = Sim::new(7, Options { buggify: false, ..Options::default() });
     let address = Sim::address_of(SERVER);
@@ -91,7 +91,7 @@ async fn connected(server: SocketAddr) -> Client {
     }
 }
 
-/// Whether a new client gets an answer that is no error.
+/// Whether a new client gets an answer that is not an error.
 async fn ask(server: SocketAddr, text: &str) -> bool {
     let asked = async {
         let mut client = Client::connect(server, None, 5).await.ok()?;

@@ -1,4 +1,4 @@
-//! What an operator sees of work under way, and what ends by itself, in virtual time.
+//! What an operator sees of compactions under way and of snapshots that expire, in virtual time.
 
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -85,7 +85,7 @@ fn a_compaction_shows_how_far_it_is() {
             nodetool(address, "flush", &[], &["k"]).await;
         }
         assert!(nodetool(address, "compactionstats", &[], &[]).await.contains("pending tasks"));
-        // Of 4 MiB on two cores: some seconds.
+        // At this rate the compaction of 4 MiB takes some seconds.
         nodetool(address, "setcompactionthroughput", &[], &["1"]).await;
         let compaction = runtime::spawn(async move { nodetool(address, "compact", &[], &["k", "t"]).await });
         let mut progress = Vec::new();
@@ -111,7 +111,7 @@ fn a_compaction_shows_how_far_it_is() {
                 progress.push(number(&row[3]));
             }
             if outcome.rows.len() == 2 {
-                // One of the two may have ended between the two questions.
+                // A compaction may have ended between the two questions.
                 assert!(
                     shown.to_lowercase().contains("major compaction") && shown.contains(" k ") && shown.contains('%'),
                     "{shown}"

@@ -1,11 +1,11 @@
-//! Three hundred seeds of the simulator, and equal seeds give equal runs.
+//! Runs three hundred seeds of the simulator, and checks that equal seeds give equal runs.
 
 fn break_no_rule(seeds: impl Iterator<Item = u64>) {
     let broken: Vec<_> = seeds.map(sim::run).filter(|report| report.violation.is_some()).collect();
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-// Two tests, for two cores.
+// Two tests, so that two cores can share the work.
 
 #[test]
 fn three_hundred_seeds_break_no_rule_the_even_ones() {

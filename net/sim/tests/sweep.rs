@@ -1,14 +1,16 @@
-//! A crash at every 37th write of the disk of a run with every command, each to four disks that it may leave.
+//! Crashes a run at every 37th disk write, and starts from four of the disk images that each crash may leave. In this
+//! run the operator carries out every command of [`COMMANDS`].
 
 use sim::sweep::{Sweep, sweep};
 use std::sync::OnceLock;
 
-/// The last write of the disk that is looked at.
+/// The last disk write to crash at.
 const LAST: u64 = 2_400;
-/// What a run has to have done by then.
+/// The commands that must have been carried out before that write.
 const COMMANDS: [&str; 4] = ["compact", "flush", "import", "snapshot"];
 
-/// A seed whose run does all of that: which one does changes with everything that changes when things happen.
+/// The first seed whose run carries out all of [`COMMANDS`] in time. It is searched, because every change of the node's
+/// timing changes which seeds do.
 fn seed() -> u64 {
     static SEED: OnceLock<u64> = OnceLock::new();
     let does_all = |seed: &u64| {
@@ -24,7 +26,7 @@ fn break_no_rule(first: u64) {
     assert!(swept.crashes > 100 && swept.reads_checked > 10_000, "{swept:?}");
 }
 
-// Two tests, for two cores.
+// Two tests, so that two cores can share the work.
 
 #[test]
 fn s1_a_crash_at_any_write_breaks_no_rule_the_odd_ones() {

@@ -1,9 +1,9 @@
-//! Which values counters may show under crashes.
+//! Tells which values counters may show, also after crashes.
 //!
-//! 1. A change has an amount for each counter that it increments or decrements. Its answer tells its fate, as for other
-//!    writes.
-//! 2. A read may show the sum of all changes that were acknowledged before it began, and of any of those that were in
-//!    flight or are unknown.
+//! 1. A change has an amount for each counter that it increments or decrements. Its answer tells its fate, as with
+//!    other writes.
+//! 2. A read may show the sum of all changes that were acknowledged before it began and of any subset of those that
+//!    were in flight or are unknown.
 //! 3. A restart makes what was in flight unknown. The first read of all counters after it settles what is unknown: the
 //!    values read become the base that later reads build on.
 //!
@@ -25,33 +25,33 @@ struct Change {
     ended: u64,
 }
 
-/// The changes of all counters, and the values that they build on.
+/// The changes of all counters since the base, and the base: the values that the changes are added to.
 #[derive(Default)]
 pub struct CounterHistory {
     base: BTreeMap<CounterKey, i64>,
     changes: BTreeMap<u64, Change>,
     last_id: u64,
-    /// When the node last started to serve again, until all counters have been read.
+    /// When the node last began to serve again; `None` once all counters have been read after that.
     restarted: Option<u64>,
 }
 
 impl CounterHistory {
-    /// A change is sent. Returns its number.
+    /// Records that a change is sent. Returns its number.
     pub fn begin(&mut self, amounts: BTreeMap<CounterKey, i64>, now: u64) -> u64 {
         self.last_id += 1;
         self.changes.insert(self.last_id, Change { amounts, fate: Fate::InFlight, started: now, ended: u64::MAX });
         self.last_id
     }
 
-    /// A change was answered, or its connection broke.
+    /// Records the fate of a change that was answered or whose connection broke.
     pub fn finish(&mut self, id: u64, fate: Fate, now: u64) {
-        // A change that is gone was settled meanwhile.
+        // If the change is not there, its effect has become part of the base meanwhile.
         if let Some(change) = self.changes.get_mut(&id) {
             (change.fate, change.ended) = (fate, now);
         }
     }
 
-    /// The node serves again, as [`super::history::History::restarted`].
+    /// Records that the node serves again, with the arguments of [`super::history::History::restarted`].
     pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
         self.restarted = Some(now);
         for change in self.changes.values_mut() {
@@ -62,7 +62,7 @@ impl CounterHistory {
         }
     }
 
-    /// Checks the value that a read over `span` showed.
+    /// Checks that a read over `span` may show `value`.
     pub fn check(&self, counter: CounterKey, value: i64, (started, ended): Span) -> Result<(), Violation> {
         let mut sure = self.base.get(&counter).copied().unwrap_or_default();
         let mut unknown = Vec::new();
@@ -94,11 +94,12 @@ impl CounterHistory {
         )))
     }
 
-    /// All counters were read while no client worked: after a restart their values become the base.
+    /// Makes `values` the base if this is the first call after a restart. They are those of all counters, read while no
+    /// client worked.
     pub fn settle(&mut self, values: BTreeMap<CounterKey, i64>) {
         if let Some(restarted) = self.restarted.take() {
             self.base = values;
-            // A change that began after the restart may still be under way on the node.
+            // An unknown change that began after the restart may still be under way on the node.
             self.changes.retain(|_, change| {
                 change.started >= restarted && matches!(change.fate, Fate::InFlight | Fate::Unknown)
             });

@@ -1,4 +1,4 @@
-//! Every write of cells with its fate, and from that the values that a read may show in each cell.
+//! Records every write of cells with its fate, and tells from that which values a read may show in each cell.
 //!
 //! 1. Each write has a number; its timestamp is made of it, and the values it writes are that number, so that a value
 //!    read names its write. A deletion writes `None`. A row's existence by primary key is one more cell, the marker; an
@@ -30,10 +30,10 @@ pub struct CellKey {
 pub const MARKER: u8 = 0;
 /// The clustering of static cells.
 pub const STATIC: i64 = -1;
-/// The element that stands for every element of a list: a write to it covers them all.
+/// An element that stands for all elements of a list: a write to it overwrites every one of them.
 pub const WHOLE: i64 = i64::MIN;
-/// Nanoseconds by which the moment at which a cell expires may be off: before and after a restart the wall clock is off
-/// by up to a second, either way, and it drifts.
+/// How far, in nanoseconds, the moment at which a cell expires may be from the computed one: the wall clock is wrong by
+/// up to a second in either direction, differently after each restart, and it drifts.
 const LIFETIME_SLACK: u64 = 2_100_000_000;
 const SECOND: u64 = 1_000_000_000;
 
@@ -42,21 +42,21 @@ const SECOND: u64 = 1_000_000_000;
 pub enum Fate {
     /// No answer yet.
     InFlight,
-    /// It must show unless a newer write hides it.
+    /// Reads must show it unless a newer write hides it.
     Acknowledged,
-    /// It must never show.
+    /// No read may show it.
     Failed,
-    /// It may show, wholly or not at all.
+    /// Reads may show it as a whole, or not at all.
     Unknown,
 }
 
-/// A write's number: its value and, times a factor, its timestamp.
+/// The number of a write: the value that it writes and, multiplied by a constant, its timestamp.
 pub type WriteId = i64;
 
 /// When a read began and ended, in virtual nanoseconds.
 pub type Span = (u64, u64);
 
-/// A rule that an answer broke.
+/// The text of a rule that an answer broke.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation(pub String);
 
@@ -68,9 +68,9 @@ pub(crate) struct Write {
     pub(crate) fate: Fate,
     pub(crate) started: u64,
     pub(crate) acknowledged: u64,
-    /// Its time to live in seconds, if it has one.
+    /// Its time to live in seconds, if any.
     ttl: Option<u64>,
-    /// The latest moment at which it can have been applied.
+    /// The latest moment at which the node can have applied it, in virtual nanoseconds.
     applied: u64,
     pub(crate) effects: Effects,
 }
@@ -80,7 +80,7 @@ pub(crate) struct Write {
 pub struct History {
     writes: Vec<Write>,
     cells: BTreeMap<CellKey, Vec<(WriteId, Option<WriteId>)>>,
-    /// Writes of one logged batch: in the end all of them show, or none.
+    /// The writes of each logged batch: in the end all of them show, or none.
     groups: Vec<Vec<WriteId>>,
     pub(crate) restarted: u64,
 }
@@ -91,8 +91,8 @@ impl History {
         self.writes.len() as WriteId + 1
     }
 
-    /// A write is sent, with a time to live of `ttl` seconds or without one. Values in `effects` are the write's own
-    /// number.
+    /// Records that a write is sent, with a time to live of `ttl` seconds or without one. Every value in `effects` must
+    /// be the write's own number, which is returned.
     pub fn begin(&mut self, effects: Effects, ttl: Option<u64>, now: u64) -> WriteId {
         let id = self.next_id();
         for (cell, value) in &effects {
@@ -109,7 +109,8 @@ impl History {
         self.groups.push(ids);
     }
 
-    /// A write was answered, or its connection broke. Fails if it failed for certain although a read has shown it.
+    /// Records the fate of a write that was answered or whose connection broke. Fails if the write failed for certain
+    /// although a read has shown it.
     pub fn finish(&mut self, id: WriteId, fate: Fate, now: u64) -> Result<(), Violation> {
         let write = &mut self.writes[id as usize - 1];
         write.applied = if fate == Fate::Unknown { u64::MAX } else { now };
@@ -134,8 +135,8 @@ impl History {
         self.writes.iter().filter(|write| write.fate == fate).count()
     }
 
-    /// The node serves again after a crash or stop: no earlier request can take effect any more. Writes acknowledged
-    /// after `may_lose_since` may be gone (commit log mode `periodic`).
+    /// Records that the node serves again after a crash or stop: no earlier request can take effect any more, and
+    /// writes acknowledged after `may_lose_since` may be lost (commit log mode `periodic`).
     pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
         self.restarted = now;
         for write in &mut self.writes {
@@ -148,7 +149,8 @@ impl History {
         }
     }
 
-    /// A table was truncated or dropped (`Acknowledged`), or perhaps (`Unknown`), with no write under way.
+    /// Records that a table was truncated or dropped (`Acknowledged`), or that it may have been (`Unknown`), while no
+    /// write to it was under way.
     pub fn emptied(&mut self, table: u8, fate: Fate) {
         for write in &mut self.writes {
             if write.fate != Fate::Failed && write.effects.keys().any(|cell| cell.table == table) {
@@ -167,8 +169,8 @@ impl History {
         &self.writes[id as usize - 1]
     }
 
-    /// The writes to a cell and those that cover its whole list, newest first. Of a write that does both, what it
-    /// writes to the cell counts.
+    /// The writes to a cell and those to the whole list that it belongs to, newest first, each with the value that it
+    /// gives the cell. A write that does both counts once, with what it writes to the cell itself.
     fn newest_first(&self, cell: CellKey) -> impl Iterator<Item = (WriteId, Option<WriteId>)> + '_ {
         let of = |cell: CellKey| self.cells.get(&cell).map_or(&[][..], Vec::as_slice);
         let mut own = of(cell);
@@ -189,14 +191,15 @@ impl History {
         })
     }
 
-    /// Every element of a column that was ever written by itself.
+    /// All elements of a column that were ever written individually.
     pub fn elements(&self, column: CellKey) -> Vec<i64> {
         let from = CellKey { element: WHOLE + 1, ..column };
         let to = CellKey { element: i64::MAX, ..column };
         self.cells.range(from..=to).map(|(cell, _)| cell.element).collect()
     }
 
-    /// Whether a read over a span may show a write, and whether it may show nothing because the write has expired.
+    /// Two answers about a read over a span: whether it may show the write, and whether it may show nothing because the
+    /// write has expired.
     fn life(&self, id: WriteId, (started, ended): Span) -> (bool, bool) {
         let write = self.write(id);
         let Some(ttl) = write.ttl else { return (true, false) };
@@ -214,7 +217,7 @@ impl History {
         }
     }
 
-    /// Checks that a read over `span` may show `value` in a cell. The error tells the writes from that value on.
+    /// Checks that a read over `span` may show `value` in a cell. The error lists the writes from that value on.
     pub fn is_allowed(&self, cell: CellKey, value: Option<WriteId>, span: Span) -> Result<(), String> {
         if self.allows(cell, span, |shown| shown == value) {
             return Ok(());
@@ -256,7 +259,7 @@ impl History {
         wanted(None)
     }
 
-    /// Whether a write newer than `id`, expired or not, may give a value that satisfies `shown`.
+    /// Whether a write newer than `id`, expired or not, may give the cell a value that satisfies `shown`.
     pub(crate) fn may_hide(
         &self,
         cell: CellKey,
@@ -281,8 +284,8 @@ impl History {
                 write.acknowledged = span.1;
             }
         }
-        // A write that was unknown before the restart, is newer than the value shown, and is not a deletion (which an
-        // empty cell would not tell from its absence) has not taken effect and never will.
+        // An unknown write from before the restart that is newer than the value shown has not taken effect and never
+        // will. This does not hold for deletions: an empty cell looks the same with and without one.
         let floor = value.unwrap_or(0);
         let writes: Vec<(WriteId, Option<WriteId>)> = self.newest_first(cell).collect();
         for (id, written) in writes.iter().take_while(|(id, _)| *id > floor) {
@@ -303,7 +306,7 @@ impl History {
         }
     }
 
-    /// Checks that no logged batch shows in part, once every partition has been read since the restart.
+    /// Checks that no logged batch shows in part. To be called once every partition has been read since the restart.
     pub fn check_groups(&self) -> Result<(), Violation> {
         for group in &self.groups {
             let with = |fate: Fate| group.iter().find(|id| self.write(**id).fate == fate);

@@ -1,21 +1,22 @@
-//! Linearizability: whether conditional changes and SERIAL reads of a partition took effect one after another, each
+//! Checks linearizability: that conditional changes and SERIAL reads of a partition took effect one after another, each
 //! between its request and its answer.
 //!
 //! 1. A partition is a few registers. An operation looks at some of them and, if all are as it expects, writes some.
 //! 2. All orders in which the operations may have taken effect are followed at once, as a set of possibilities. A
-//!    possibility is the values of the registers, and for each operation in effect that has no answer yet, what it saw.
-//! 3. An answer keeps the possibilities in which its operation has taken effect, perhaps after other operations without
-//!    an answer, and saw what was answered. If none is left, no order explains the answers.
-//! 4. An operation that failed for certain has taken effect in no possibility. An unknown one stays open until the node
-//!    has started again and has answered about the partition: if it has not taken effect by then, it never does.
+//!    possibility holds the values of the registers and, for each operation that has taken effect and is not answered
+//!    yet, the values that it saw.
+//! 3. An answer keeps those possibilities in which its operation has taken effect, perhaps after others that are not
+//!    answered yet, and saw what the answer says. If none is left, no order explains the answers.
+//! 4. An operation that failed for certain has taken effect in no possibility. One with an unknown fate stays open
+//!    until the node has restarted and answered about the partition: if it has not taken effect by then, it never will.
 //!
-//! Invariants: values are written once, so that a register names its last write.
+//! Invariants: every write has a value of its own, so a register's value names its last write.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Registers of a partition.
+/// How many registers a partition has.
 pub const REGISTERS: usize = 3;
-/// Possibilities that are followed at most; a history with more fails.
+/// How many possibilities are followed at most; a history with more fails.
 const POSSIBILITIES_MAX: usize = 100_000;
 
 /// A register of a partition: `0..REGISTERS`.
@@ -25,21 +26,21 @@ pub type State = [Option<i64>; REGISTERS];
 /// An operation's number within its partition.
 pub type OperationId = u64;
 
-/// What a register must be for an operation to write.
+/// What an operation expects of a register; it writes only if all its expectations hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Expected {
     /// This value, or none.
     Value(Option<i64>),
-    /// Any value.
+    /// Any value, but not none.
     Some,
 }
 
-/// A conditional change, or without writes a read.
+/// A conditional change; a read if it has no writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Operation {
-    /// What the registers must be.
+    /// The registers that it looks at, and what it expects of each.
     pub expects: Vec<(Register, Expected)>,
-    /// What is written to registers if they are.
+    /// What it writes to registers if all expectations hold.
     pub writes: Vec<(Register, Option<i64>)>,
 }
 
@@ -69,7 +70,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Whether this is the answer to an operation that took effect on `before`.
+    /// Whether `operation`, taking effect on the registers `before`, would have been answered like this.
     fn suits(&self, operation: &Operation, before: &State) -> bool {
         operation.applies(before) == self.applied
             && self.shown.iter().all(|(register, value)| before[*register] == *value)
@@ -87,23 +88,23 @@ pub enum Ending {
     Unknown,
 }
 
-/// One order in which the operations may have taken effect, by its result.
+/// The result of one order in which the operations may have taken effect.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Possibility {
     state: State,
-    /// Operations without an answer that have taken effect, with the state that each of them saw.
+    /// The operations that have taken effect and are not answered yet, with the registers that each of them saw.
     done: BTreeMap<OperationId, State>,
 }
 
 #[derive(Debug)]
 struct Open {
     operation: Operation,
-    /// How often the node had been restarted when it was sent.
+    /// How many restarts of the node had happened when it was sent.
     epoch: u64,
     unknown: bool,
 }
 
-/// The operations on one partition that have no answer, and the orders that its answers allow.
+/// The operations on one partition that are not answered yet, and the orders that the answers so far allow.
 #[derive(Debug)]
 pub struct Partition {
     possibilities: BTreeSet<Possibility>,
@@ -119,7 +120,7 @@ impl Default for Partition {
 }
 
 impl Partition {
-    /// An operation is sent.
+    /// Records that an operation is sent. Returns its number.
     pub fn begin(&mut self, operation: Operation) -> OperationId {
         let id = self.next;
         self.next += 1;
@@ -127,12 +128,12 @@ impl Partition {
         id
     }
 
-    /// The node serves again: operations that have not taken effect never will.
+    /// Records that the node serves again: earlier operations that have not taken effect never will.
     pub fn restarted(&mut self) {
         self.epoch += 1;
     }
 
-    /// An operation has ended. Fails if no order explains its ending.
+    /// Records how an operation ended. Fails if no order explains that.
     pub fn finish(&mut self, id: OperationId, ending: Ending) -> Result<(), String> {
         match ending {
             Ending::Failed => {
@@ -140,7 +141,7 @@ impl Partition {
                 self.possibilities.retain(|possibility| !possibility.done.contains_key(&id));
             }
             Ending::Unknown => match self.open.get_mut(&id) {
-                // A read without an answer may as well not have happened.
+                // A read without an answer tells nothing.
                 Some(open) if open.operation.writes.is_empty() => {
                     self.open.remove(&id);
                     self.possibilities = std::mem::take(&mut self.possibilities)
@@ -191,7 +192,7 @@ impl Partition {
             }
             for (other, open) in &self.open {
                 let state = possibility.state;
-                // An unknown operation that changes nothing may as well not have happened.
+                // Whether an unknown operation that changes nothing took effect makes no difference.
                 let idle = open.unknown && open.operation.after(state) == state;
                 if possibility.done.contains_key(other) || idle {
                     continue;
@@ -215,7 +216,7 @@ impl Partition {
         Ok(())
     }
 
-    /// Closes unknown operations from before the last restart: they have taken effect by now, or never will.
+    /// Closes unknown operations from before the last restart: they have taken effect by now or never will.
     fn forget_lost(&mut self) {
         let lost: Vec<OperationId> =
             self.open.iter().filter(|(_, open)| open.unknown && open.epoch < self.epoch).map(|(id, _)| *id).collect();

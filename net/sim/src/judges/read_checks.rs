@@ -1,8 +1,8 @@
-//! Whether what a read showed agrees with the history.
+//! Checks that what a read showed agrees with the history.
 //!
-//! 1. Every cell that a read shows, and every cell that it does not show, must be allowed at that time.
+//! 1. The history must allow the value of every cell that a read shows, and the absence of every cell that it does not.
 //! 2. A row shows if and only if its marker or one of its cells does.
-//! 3. A read of one partition may not show half of a write, whatever its fate.
+//! 3. A read of one partition may not show part of a write, whatever the write's fate.
 //! 4. A count, a filter or an aggregate must agree with some allowed state.
 
 use crate::judges::history::{CellKey, History, MARKER, STATIC, Span, Violation, WHOLE, WriteId};
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Shown {
     /// The value.
     Value(Option<WriteId>),
-    /// Only whether there is one: an element of a set.
+    /// An element of a set: only whether it is there.
     Present(bool),
 }
 
@@ -44,8 +44,8 @@ pub struct ReadTarget {
     pub pk: i64,
     /// The clusterings that were asked for.
     pub cks: Vec<i64>,
-    /// For a history, a table, a partition key and a clustering: all cells that make the row exist, among them the
-    /// marker.
+    /// Returns the cells that make a row exist, among them the marker, for a history, the index of a table, a partition
+    /// key and a clustering.
     pub row_cells: fn(&History, u8, i64, i64) -> Vec<CellKey>,
 }
 
@@ -54,9 +54,9 @@ pub struct ReadTarget {
 pub struct ReadContext {
     /// When it began and ended.
     pub span: Span,
-    /// It was one request, without pages: a write may not show in part.
+    /// Whether it was one request without pages, so that no write may show in part.
     pub is_one_request: bool,
-    /// What a read shows is durable: the history learns the fate of writes from it.
+    /// Whether everything that a read shows is durable, so that the history may learn the fate of writes from it.
     pub is_durable: bool,
 }
 
@@ -107,7 +107,8 @@ pub fn check_read(
     Ok(())
 }
 
-/// Checks that no write shows in one cell and is missing in another one of the same read with nothing to hide it.
+/// Checks that every write that shows in one cell shows in all other cells that the read covers, unless something hides
+/// it there.
 fn check_whole(history: &History, seen: &ReadResult, span: Span) -> Result<(), String> {
     let mut ids: Vec<WriteId> = Vec::new();
     for shown in seen.cells.values() {
@@ -192,7 +193,7 @@ pub fn check_extreme(
 ) -> Result<(), Violation> {
     let beyond = |value: WriteId| extreme.is_none_or(|extreme| if largest { value > extreme } else { value < extreme });
     let comes = extreme.is_none() || cells.iter().any(|cell| history.allows(*cell, span, |value| value == extreme));
-    // Every cell may be empty or on the right side.
+    // Every cell may be empty, or have a value that does not exceed the extreme.
     let holds = cells.iter().all(|cell| history.allows(*cell, span, |value| value.is_none_or(|value| !beyond(value))));
     if comes && holds {
         return Ok(());

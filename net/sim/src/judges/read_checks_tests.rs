@@ -1,4 +1,4 @@
-//! Reads that break a rule, and reads that only look like it.
+//! Tests of reads that break a rule, and of reads that only seem to break one.
 
 use super::*;
 use crate::judges::history::{Effects, Fate};

@@ -1,23 +1,23 @@
-//! Registers: cells that only conditional changes write. Every operation on one and its answer goes to the
-//! [`Partition`] that judges their order.
+//! Registers: cells that only conditional changes write. Each operation on them, and its answer, goes to the
+//! [`Partition`] that judges the order of the operations.
 
 use super::history::Violation;
 use super::linearizable::{Ending, Operation, OperationId, Partition, Register};
 use std::collections::BTreeMap;
 
-/// What is known of the registers.
+/// What is known about all registers.
 #[derive(Debug, Default)]
 pub struct Registers {
     partitions: BTreeMap<i64, Partition>,
-    /// The last value that was seen in a register.
+    /// The value of each register as [`Registers::last_seen`] returns it.
     last_seen: BTreeMap<(i64, Register), Option<i64>>,
     last_written: i64,
-    /// Operations that were answered.
+    /// How many operations were answered.
     pub answered: u64,
 }
 
 impl Registers {
-    /// The node serves again.
+    /// Records that the node serves again after a crash or stop.
     pub fn restarted(&mut self) {
         self.partitions.values_mut().for_each(Partition::restarted);
     }
@@ -28,17 +28,18 @@ impl Registers {
         self.last_written
     }
 
-    /// The last value that an answer showed in a register, or that an applied change wrote to it.
+    /// The last value that an answer showed in a register or that an applied change wrote to it.
     pub fn last_seen(&self, pk: i64, register: Register) -> Option<i64> {
         self.last_seen.get(&(pk, register)).copied().flatten()
     }
 
-    /// An operation on a partition is sent.
+    /// Records that an operation on a partition is sent. Returns its number within the partition.
     pub fn begin(&mut self, pk: i64, operation: Operation) -> OperationId {
         self.partitions.entry(pk).or_default().begin(operation)
     }
 
-    /// An operation was answered, or its connection broke. Fails if no order of the operations explains it.
+    /// Records how an operation ended: answered, failed, or unknown because its connection broke. Fails if no order of
+    /// the operations explains that.
     pub fn finish(&mut self, pk: i64, id: OperationId, ending: Ending) -> Result<(), Violation> {
         if let Ending::Answered(answer) = &ending {
             self.answered += 1;
@@ -50,7 +51,7 @@ impl Registers {
         partition.finish(id, ending).map_err(|text| Violation(format!("registers of {pk}: {text}")))
     }
 
-    /// An answer said that a change was applied.
+    /// Records that a change was applied, as its answer said.
     pub fn applied(&mut self, pk: i64, operation: &Operation) {
         for (register, value) in &operation.writes {
             self.last_seen.insert((pk, *register), *value);

@@ -1,4 +1,4 @@
-//! What the checker does while no client works: it creates what is missing of the schema, and reads everything.
+//! The checker: while no client works, it creates the missing parts of the schema and reads everything.
 
 use super::requests::StepError;
 use super::tables::{CREATE_TYPE, PARTITIONS, TestTable};
@@ -6,7 +6,7 @@ use super::world::{SharedWorld, Work};
 use super::{counters, indexes, reads, registers};
 use server::client::{CallError, Client, QueryOptions};
 
-/// Creates what is missing of the workload's schema.
+/// Creates those parts of the workload's schema that are missing.
 pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallError> {
     let options = QueryOptions::default();
     client
@@ -29,8 +29,8 @@ pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallE
     Ok(())
 }
 
-/// Reads every partition of every table once, every index, register and counter. A broken rule is left in the world;
-/// fails if the connection breaks.
+/// Reads every partition of every table once, and every index, register and counter. A broken rule is noted in the
+/// world. Fails if the connection breaks.
 pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) -> Result<(), String> {
     let tables = if world.borrow().work == Work::Registers { 0 } else { 2 + clients };
     for index in 0..tables {

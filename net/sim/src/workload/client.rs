@@ -42,7 +42,7 @@ pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
             continue;
         }
         for index in indexes::create_all(TestTable::own(number)) {
-            // Reads through an index that is missing are refused and tell nothing.
+            // A failure does not matter: reads through a missing index are refused and tell nothing.
             let _ = client.query(&index, &QueryOptions::default()).await;
         }
         while !world.borrow().stop {
@@ -101,7 +101,7 @@ async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut O
         }
         194..=196 => schema_changes::alter(client, world, own, number).await,
         _ => {
-            // A scan over an emptied table would show rows from before.
+            // A scan that began before the table was emptied may rightly have returned rows that are gone.
             if scan.as_ref().is_some_and(|scan| scan.is_of(own)) {
                 *scan = None;
             }
@@ -135,7 +135,8 @@ async fn batch(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), 
     write(client, world, &op.text, parts, None).await
 }
 
-/// Sends a statement that writes to some partitions. The history knows it as a write per partition, bound together.
+/// Sends a statement that writes to some partitions. The history gets one write per partition, bound together: with
+/// several partitions the statement is a logged batch.
 async fn write(
     client: &mut Client,
     world: &SharedWorld,
@@ -160,9 +161,9 @@ async fn write(
     }
     match &result {
         Err(CallError::Failure { text: why, .. }) if why.starts_with("Helenus does not support") => Ok(()),
-        // The schema changed between PREPARE and EXECUTE.
+        // Allowed: the schema changed between PREPARE and EXECUTE.
         Err(CallError::Failure { code, .. }) if *code == ErrorCode::Unprepared as u16 => Ok(()),
-        // A client's own table is missing between a DROP and the CREATE that a crash prevented.
+        // Allowed: a client's own table is missing if a crash came between DROP and CREATE.
         Err(CallError::Failure { .. }) if text.contains("s.own") => Ok(()),
         _ => check_answer(text, result),
     }

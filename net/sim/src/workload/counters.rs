@@ -1,5 +1,5 @@
-//! Clients that count: increments and decrements of several counters at once, in batches too, and reads of whole
-//! partitions.
+//! Steps of clients that use counters: they increment and decrement several counters at once, also in batches, and read
+//! whole partitions.
 
 use super::requests::{StepError, cell_number, check_answer, fate_of, send};
 use super::world::SharedWorld;
@@ -9,11 +9,11 @@ use runtime::rng;
 use server::client::{CallError, Client, QueryOptions};
 use std::collections::BTreeMap;
 
-/// Partitions of the table.
+/// How many partitions the table has.
 const PARTITIONS: i64 = 3;
-/// Rows of a partition.
+/// How many rows a partition has.
 const ROWS: i64 = 2;
-/// Amounts are below.
+/// Amounts of changes are below this.
 const AMOUNT_MAX: u64 = 1_000_000;
 /// Most statements of one batch.
 const STATEMENTS_MAX: u64 = 3;
@@ -30,7 +30,7 @@ pub(crate) async fn create(client: &mut Client) -> Result<(), CallError> {
     client.query(&text, &QueryOptions::default()).await.map(drop)
 }
 
-/// Changes some counters, or reads those of a partition.
+/// Changes some counters, or reads all counters of a partition.
 pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
     if rng::below(3) == 0 {
         return read(client, world, rng::below(PARTITIONS as u64) as i64).await.map(drop);
@@ -55,7 +55,7 @@ pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(),
     check_answer(&text, result)
 }
 
-/// An UPDATE of some counters of one row. Adds what it changes to `amounts`.
+/// A random UPDATE of some counters of one row. Adds its increments and decrements to `amounts`.
 fn update(amounts: &mut BTreeMap<CounterKey, i64>) -> String {
     let (pk, ck) = (rng::below(PARTITIONS as u64) as i64, rng::below(ROWS as u64) as i64);
     let mut set = Vec::new();

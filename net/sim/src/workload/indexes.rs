@@ -1,7 +1,7 @@
 //! Indexes of the workload's tables, and reads of whole tables through them, each checked against the history.
 //!
-//! Clients drop indexes and make them again under their own traffic; a read that finds no index, or one that is not
-//! built, is refused and tells nothing.
+//! Clients drop indexes and create them again while they read and write. A read that finds no index, or one that is not
+//! built yet, is refused, and nothing is checked.
 
 use super::requests::{StepError, cell_number, select};
 use super::tables::column::{A, M, S};
@@ -13,7 +13,7 @@ use runtime::rng;
 use server::client::{Client, QueryOptions};
 use std::collections::BTreeSet;
 
-/// What is indexed. Tables with clusterings have all of these indexes, the others the first one.
+/// The targets of the indexes. Tables with clusterings have all of these indexes, the others only the first one.
 const TARGETS: [&str; 5] = ["a", "s", "keys(m)", "ck", "st"];
 
 /// How many indexes a table has.
@@ -43,7 +43,7 @@ pub(crate) fn any_change(table: TestTable) -> String {
     if rng::below(3) == 0 { format!("DROP INDEX IF EXISTS {}", name(table, at)) } else { create(table, at) }
 }
 
-/// Reads a whole table through every index, for every element and clustering and for some writes.
+/// Reads a whole table through every index: for every element and clustering, and for some written values.
 pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     for at in 0..count(table) {
         for value in 0..ROWS.max(ELEMENTS) {
@@ -59,8 +59,8 @@ pub(crate) async fn read(client: &mut Client, world: &SharedWorld, table: TestTa
     read_at(client, world, table, at, rng::below(ROWS as u64) as i64).await
 }
 
-/// Reads a whole table through the index `at`, in pages at times. Looks for the element or clustering `value`, or,
-/// where values are numbers of writes, for a recent write.
+/// Reads a whole table through the index `at`, sometimes in pages. Looks for the element or clustering `value`, or for
+/// the number of a recent write in columns whose values are such numbers.
 async fn read_at(
     client: &mut Client,
     world: &SharedWorld,
@@ -123,7 +123,7 @@ async fn read_at(
                 }
             }
             _ => {
-                // A partition with nothing but static columns is returned as a row too.
+                // A partition that has only static columns is returned as a row too.
                 let there = came.iter().next().map(|_| 0).into_iter().collect();
                 let wanted = |value: Option<WriteId>| value == Some(id);
                 read_checks::check_filter(history, &[(0, table.static_cell(pk))], &there, wanted, span)

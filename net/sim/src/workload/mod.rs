@@ -1,4 +1,4 @@
-//! What clients and an operator do to a node at random, and how they report it to the judges.
+//! The random requests of clients and an operator, and how they and their answers are reported to the judges.
 //!
 //! * [`world`]: the state that they share with the driver of a run; [`requests`]: sending a statement.
 //! * [`tables`]: the tables, their cells and the CQL that makes them.

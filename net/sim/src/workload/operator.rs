@@ -1,9 +1,9 @@
-//! An operator: sends nodetool's commands for flushes, compactions, snapshots and imports while clients use the node.
+//! The operator: sends nodetool's commands for flushes, compactions, snapshots and imports while clients use the node.
 //!
-//! An import brings back a snapshot of the same table that was taken a moment before. All its cells are in the history
+//! An import brings back a snapshot of the same table that was taken shortly before. All its cells are in the history
 //! with their timestamps, so reads must show what they would show without it, whatever was written, deleted, compacted
-//! or lost meanwhile. Tombstones outlive the time between a snapshot and its import. Tables that clients truncate or
-//! drop get no import: it would rightly bring deleted rows back.
+//! or lost in between. Tombstones must not be purged between a snapshot and its import, so `gc_grace_seconds` is longer
+//! than that time. Nothing is imported into tables that clients truncate or drop: deleted rows would rightly come back.
 
 use super::tables::{PARTITIONS, TestTable};
 use super::world::SharedWorld;
@@ -15,21 +15,21 @@ use std::time::Duration;
 
 /// Longest wait between two commands.
 const PAUSE_MICROS_MAX: u64 = 60_000;
-/// Age up to which a snapshot is imported: with the time that an import may take, less than the tables'
-/// gc_grace_seconds.
+/// Oldest snapshot that is imported. This age and the time that an import may take add up to less than the tables'
+/// `gc_grace_seconds`.
 const SNAPSHOT_AGE_MAX: Duration = Duration::from_secs(2);
 /// Longest that an import may take.
 const IMPORT_AGE_MAX: Duration = Duration::from_secs(4);
 /// Longest that a command may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The kind of command that is an import.
+/// The number of the kind of command that imports.
 const IMPORT: u64 = 8;
-/// The kinds of the first commands: with few commands in a run, chance alone would miss some.
+/// The kinds of the first commands. A run has few commands, and chance alone would miss these kinds in many runs.
 const EARLY: [u64; 5] = [5, 6, IMPORT, 7, 9];
 
-/// Sends one command after the other until the world stops. A refused command breaks a rule; one whose connection
-/// breaks was cut off by a crash.
+/// Sends one command after another until the world stops. A refused command breaks a rule; a broken connection means
+/// that a crash interrupted the command.
 pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     let mut asked = 0;
     let mut fresh: Option<(String, runtime::Instant)> = None;
@@ -62,13 +62,13 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
         };
         let asked_at = runtime::now();
         if request.command == "clearsnapshot" {
-            // From here on the node may have deleted it.
+            // Once the request is sent, the node may have deleted the snapshot, even if no answer comes.
             world.borrow_mut().snapshots.retain(|tag| Some(tag.as_str()) != request.option("-t"));
             fresh = fresh.filter(|(tag, _)| Some(tag.as_str()) != request.option("-t"));
         }
         let answer = runtime::timeout(PATIENCE, admin::ask(address, &request)).await;
         let mut world = world.borrow_mut();
-        // An import that a crash cut off is undone by the next start, however late the operator learns of the crash.
+        // An import that a crash interrupted is undone by the next start, however late the operator learns of it.
         let answered = matches!(answer, Some(Ok(_)));
         if request.command == "import" && answered && runtime::now().since(asked_at) > IMPORT_AGE_MAX {
             world.violation.get_or_insert(format!("{request:?} took too long for the model"));
@@ -99,7 +99,7 @@ pub async fn operate(address: IpAddr, clients: u8, world: SharedWorld) {
     }
 }
 
-/// The import of a snapshot of a shared table; `None` if the table has no SSTable to find its directory by.
+/// A request to import a snapshot of a shared table; `None` if the table has no SSTable whose path tells its directory.
 async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     let table = TestTable { index: rng::below(2) as u8 };
     let (keyspace, name) = table.keyspace_and_name();
@@ -115,7 +115,7 @@ async fn import(address: IpAddr, tag: &str) -> Option<Request> {
     Some(Request { command: "import".into(), options, arguments })
 }
 
-/// Options of a compaction: of everything, into one or several SSTables, of a partition or of a range of tokens.
+/// Random options of `compact`: compact everything into one or several SSTables, one partition, or a range of tokens.
 fn compact_options() -> Vec<(String, String)> {
     let option = |name: &str, value: String| (name.to_owned(), value);
     let token = || (rng::below(u64::MAX) as i64).to_string();

@@ -13,7 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Most rows of a page.
 const PAGE_ROWS: u64 = 7;
 
-/// The elements of a collection, map keys and values in turn, or the fields of a user type after `skip` bytes.
+/// The elements of a serialised collection (of a map keys and values in turn), or the fields of a user type. They begin
+/// after `skip` bytes.
 fn elements(bytes: &[u8], skip: usize) -> Vec<Option<i64>> {
     let mut rest = bytes.get(skip..).unwrap_or_default();
     let mut out = Vec::new();
@@ -26,7 +27,7 @@ fn elements(bytes: &[u8], skip: usize) -> Vec<Option<i64>> {
     out
 }
 
-/// Length of a collection's count.
+/// Bytes of the count at the front of a serialised collection.
 const COUNT_LEN: usize = 4;
 
 /// The columns that a read of whole rows asks for.
@@ -38,7 +39,8 @@ fn columns_of(table: TestTable, has_c: bool) -> &'static str {
     }
 }
 
-/// Adds the cells of one row to `seen`. Returns its clustering, or [`STATIC`] for a partition of static columns alone.
+/// Adds the cells of one row to `seen`. Returns its clustering, or [`STATIC`] for a partition that has only static
+/// columns.
 fn note_row(
     seen: &mut ReadResult,
     world: &SharedWorld,
@@ -170,7 +172,7 @@ pub(crate) async fn partition(
         }
     }
     note_missing(&mut seen, world, table, pk, &target.cks, has_c);
-    // Without a row a read shows no static column, unless it asked for the whole partition.
+    // A read that returns no row shows no static column, unless it asked for the whole partition.
     let whole_partition = target.cks.len() == table.clusterings().len();
     if table.is_wide() && whole_partition && !text.contains("AND") {
         seen.cells.entry(table.static_cell(pk)).or_insert(Shown::Value(None));
@@ -231,8 +233,8 @@ pub(crate) async fn derived(
     Ok(())
 }
 
-/// Counts the rows of every partition with GROUP BY, in pages at times. A partition that grows after the page that
-/// ended with it is returned again, with its new rows.
+/// Counts the rows of every partition with GROUP BY, sometimes in pages. If a page ends with a partition that then
+/// grows, the next page returns the partition again, with its new rows.
 pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     let text = format!("SELECT pk, count(ck) FROM {} GROUP BY pk", table.name());
     let mut options = QueryOptions::default();
@@ -267,7 +269,8 @@ pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: Test
     Ok(())
 }
 
-/// A scan of a whole table, a page at a time among other steps, that continues on the next connection.
+/// A scan of a whole table. Its pages are fetched one at a time between other steps, and it continues on the next
+/// connection when one breaks.
 #[derive(Debug)]
 pub(crate) struct Scan {
     table: TestTable,
@@ -283,12 +286,12 @@ impl Scan {
         Scan { table, started: runtime::now().0, page_size, paging_state: None, seen: BTreeSet::new() }
     }
 
-    /// Whether it scans `table`.
+    /// Whether this is a scan of `table`.
     pub(crate) fn is_of(&self, table: TestTable) -> bool {
         self.table == table
     }
 
-    /// Fetches the next page. Returns true after the last one, once the scan was checked.
+    /// Fetches the next page. After the last one it checks the whole scan and returns true.
     pub(crate) async fn next(&mut self, client: &mut Client, world: &SharedWorld) -> Result<bool, StepError> {
         let name = self.table.name();
         let text = format!("SELECT pk, {} FROM {name}", if self.table.is_wide() { "ck, a" } else { "a, b" });

@@ -1,7 +1,7 @@
-//! Clients that change registers under conditions and read them at SERIAL.
+//! Steps of clients that change registers under conditions and read them at SERIAL.
 //!
 //! Table `registers (pk, ck, v, st static)`: a partition has a register in each of two rows, and one in its static row.
-//! A row is there if and only if its register has a value. Nothing but conditional changes writes to the table.
+//! A row exists if and only if its register has a value. Nothing but conditional changes writes to the table.
 
 use super::requests::{self, StepError, cell_number, is_definite, send};
 use super::world::SharedWorld;
@@ -17,11 +17,11 @@ pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS s.registers (pk bigint, ck 
                           PRIMARY KEY (pk, ck)) WITH gc_grace_seconds = 10";
 /// Partition keys in use.
 const PARTITIONS: i64 = 4;
-/// Registers in rows; the last one is static.
+/// How many registers are in rows; the last register is the static column.
 const ROWS: usize = 2;
 const STATIC: usize = ROWS;
 
-/// Sends one request: a change or a read.
+/// Sends one request, a change or a read.
 pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
     let pk = rng::below(PARTITIONS as u64) as i64;
     if rng::below(4) == 0 {
@@ -67,7 +67,7 @@ async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), S
             }
             Ending::Answered(Answer { applied: true, shown })
         }
-        // A read has no effect, whatever became of it.
+        // A read has no effect, whether it was carried out or not.
         Err(_) => Ending::Unknown,
     };
     let mut world = world.borrow_mut();
@@ -85,7 +85,7 @@ pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld) -> Resul
     Ok(())
 }
 
-/// Ends the step of a client whose statement was not answered, or was refused as wrong. Other errors may pass.
+/// Fails as [`requests::check_answer`] does, but allows UNPREPARED: the schema may have changed since PREPARE.
 fn check_answer(text: &str, result: Result<Outcome, CallError>) -> Result<(), StepError> {
     match result {
         Err(CallError::Failure { code, .. }) if code == ErrorCode::Unprepared as u16 => Ok(()),
@@ -100,7 +100,7 @@ fn ending_of(error: &CallError) -> Ending {
     }
 }
 
-/// What an answer to a change says of the registers.
+/// What the answer to a change says about the registers.
 fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
     let column = |name: &str| outcome.columns.iter().position(|column| *column.name == *name);
     let applied = match outcome.rows.first().and_then(|row| row.first()) {
@@ -133,9 +133,9 @@ fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
     Ok(Answer { applied, shown })
 }
 
-/// A random change of a partition that writes the value `new`: its text and what it does.
+/// A random change of a partition that writes the value `new`: its CQL text, and what it does to the registers.
 fn change(registers: &Registers, pk: i64, new: i64) -> (String, Operation) {
-    // Mostly the value that was seen last, so that many changes are applied.
+    // Conditions mostly name the value that was seen last, so that many changes are applied.
     let expected = |register: usize| match rng::below(8) {
         0 => None,
         _ => registers.last_seen(pk, register),
@@ -177,7 +177,7 @@ fn change(registers: &Registers, pk: i64, new: i64) -> (String, Operation) {
             (text, Operation { expects, writes: vec![(0, Some(new)), (1, Some(new))] })
         }
         _ => {
-            // A condition on one row decides about changes of others.
+            // The condition on one row also decides about the static column and the other row.
             let from = expected(row);
             let other = 1 - row;
             let text = format!(

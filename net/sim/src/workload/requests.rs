@@ -1,4 +1,4 @@
-//! Sending a statement, and what the answer means for the client and the judges.
+//! Sends statements, and tells what an answer means for the client and for the judges.
 
 use super::world::SharedWorld;
 use crate::judges::history::{Fate, Violation};
@@ -20,7 +20,7 @@ impl From<Violation> for StepError {
     }
 }
 
-/// Sends a statement: one time in `prepared_one_in` prepared, if the node prepares it.
+/// Sends a statement, on average one time in `prepared_one_in` as a prepared one if the node prepares it.
 pub(crate) async fn send(
     client: &mut Client,
     text: &str,
@@ -34,8 +34,8 @@ pub(crate) async fn send(
     }
 }
 
-/// Sends a SELECT, prepared at times. Returns `None` if it was refused: overload, an index that is not built and the
-/// like.
+/// Sends a SELECT, sometimes prepared. Returns `None` if it was refused for a reason that may pass, such as overload or
+/// an index that is not built yet.
 pub(crate) async fn select(
     client: &mut Client,
     world: &SharedWorld,
@@ -51,7 +51,7 @@ pub(crate) async fn select(
     }
 }
 
-/// The fate of a write that was answered like this.
+/// The fate of a write with this answer.
 pub(crate) fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     match result {
         Ok(_) => Fate::Acknowledged,
@@ -62,14 +62,15 @@ pub(crate) fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     }
 }
 
-/// Whether an error says that the request had and will have no effect, whatever it asked for.
+/// Whether an error code says that the request, whatever it was, has had no effect and never will.
 pub(crate) fn is_definite(code: u16) -> bool {
     [ErrorCode::Overloaded, ErrorCode::Unavailable, ErrorCode::Unprepared, ErrorCode::IsBootstrapping]
         .iter()
         .any(|definite| code == *definite as u16)
 }
 
-/// Ends the step of a client whose statement was not answered, or was refused as wrong. Other errors may pass.
+/// Fails if the connection broke, or if the statement itself was refused (error codes from 0x2000 on), which breaks a
+/// rule. Other errors are allowed.
 pub(crate) fn check_answer(text: &str, result: Result<Outcome, CallError>) -> Result<(), StepError> {
     match result {
         Err(CallError::Broken(_)) => Err(StepError::Disconnected),

@@ -1,5 +1,5 @@
-//! Changes of the schema under the clients' own traffic: comments, idle columns and indexes of shared tables, column
-//! `c` of a client's own one, which is also truncated, dropped and created again.
+//! Changes of the schema while clients read and write: comments, unused columns and indexes of shared tables; column
+//! `c` of a client's own table, which is also truncated, dropped and created again.
 
 use super::indexes;
 use super::requests::{StepError, check_answer, fate_of};
@@ -12,7 +12,7 @@ use runtime::rng;
 use server::client::{CallError, Client, QueryOptions};
 use std::time::Duration;
 
-/// Changes a comment, an idle column or an index of a shared table, or column `c` of the client's own one.
+/// Changes a comment, an unused column or an index of a shared table, or column `c` of the client's own table.
 pub(crate) async fn alter(
     client: &mut Client,
     world: &SharedWorld,
@@ -33,7 +33,7 @@ pub(crate) async fn alter(
     check_answer(&text, result)
 }
 
-/// Drops column `c`, with everything written to it so far, or adds it again.
+/// Drops column `c`, with everything written to it so far, or adds it again if it is missing.
 async fn alter_own(client: &mut Client, world: &SharedWorld, own: TestTable) -> Result<(), StepError> {
     let drops = world.borrow().has_c(own);
     let (text, id) = if drops {
@@ -83,7 +83,7 @@ pub(crate) async fn empty(client: &mut Client, world: &SharedWorld, own: TestTab
         return Err(StepError::Disconnected);
     }
     if drops {
-        // Also restores a table that a crash between DROP and CREATE left missing.
+        // A table that is missing because of a crash between DROP and CREATE is created here too.
         loop {
             match client.query(&own.create(), &QueryOptions::default()).await {
                 Ok(_) => break,

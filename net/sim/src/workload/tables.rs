@@ -14,7 +14,7 @@ pub const ROWS: i64 = 5;
 /// Keys of maps and elements of sets in use: `0..ELEMENTS`.
 pub const ELEMENTS: i64 = 3;
 
-/// Longer than a write can be under way, and than a logged batch can wait for its replay.
+/// `gc_grace_seconds`: longer than a write can be under way, and than a logged batch can wait for its replay.
 const GC_GRACE_SECONDS: u32 = 10;
 
 /// Compaction strategies, given to the tables in turn.
@@ -25,10 +25,10 @@ const STRATEGIES: [&str; 4] = [
     "'class': 'UnifiedCompactionStrategy', 'scaling_parameters': 'T3'",
 ];
 
-/// Memtables, given to two tables each in turn, so that each strategy has both.
+/// Kinds of memtables, each given to two tables in a row, so that each strategy occurs with both.
 const MEMTABLES: [&str; 2] = ["default", "skiplist"];
 
-/// Columns by number.
+/// The numbers of columns in [`CellKey`].
 #[expect(missing_docs, reason = "the columns' names")]
 pub mod column {
     pub const A: u8 = 1;
@@ -43,7 +43,7 @@ pub mod column {
 
 use column::{A, B, C, L, M, S, ST, U};
 
-/// The fields of the user type; a field's place is its element in [`CellKey`].
+/// The fields of the user type; a field's index is its element in [`CellKey`].
 pub const FIELDS: [&str; 2] = ["x", "y"];
 
 /// CREATE TYPE of the user type.
@@ -52,7 +52,7 @@ pub const CREATE_TYPE: &str = "CREATE TYPE IF NOT EXISTS s.pair (x bigint, y big
 /// A table of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TestTable {
-    /// Its number in cell keys: 0 plain, 1 wide, 2 and up own.
+    /// Its number in cell keys: 0 for `plain`, 1 for `wide`, 2 and above for the clients' own tables.
     pub index: u8,
 }
 
@@ -83,7 +83,7 @@ impl TestTable {
         ("s".into(), name)
     }
 
-    /// Its options. Tombstones are short-lived enough to be purged within a run.
+    /// Its options. `gc_grace_seconds` is so short that tombstones are purged within a run.
     fn options(self) -> String {
         let strategy = STRATEGIES[usize::from(self.index) % STRATEGIES.len()];
         let memtable = MEMTABLES[usize::from(self.index) / 2 % MEMTABLES.len()];
@@ -95,7 +95,7 @@ impl TestTable {
         self.index > 0
     }
 
-    /// Whether one client alone uses it.
+    /// Whether only one client uses it.
     pub fn is_own(self) -> bool {
         self.index > 1
     }
@@ -122,7 +122,7 @@ impl TestTable {
         if self.is_wide() { (0..ROWS).collect() } else { vec![0] }
     }
 
-    /// A WHERE clause for a row.
+    /// The WHERE clause that selects a row.
     pub fn row_of(self, pk: i64, ck: i64) -> String {
         if self.is_wide() { format!("pk = {pk} AND ck = {ck}") } else { format!("pk = {pk}") }
     }
@@ -137,7 +137,7 @@ impl TestTable {
         self.cell(pk, STATIC, ST, 0)
     }
 
-    /// The cells that a deletion of a row writes to; a list is one, by [`WHOLE`].
+    /// The cells that the deletion of a row writes to; a list counts as one cell, with the element [`WHOLE`].
     pub fn deleted_with_row(self, pk: i64, ck: i64) -> Vec<CellKey> {
         let mut cells: Vec<CellKey> = [MARKER, A, B].map(|column| self.cell(pk, ck, column, 0)).into();
         if self.is_wide() {
@@ -153,7 +153,7 @@ impl TestTable {
     }
 }
 
-/// The cells of which one is enough to make a row exist.
+/// The cells that make a row exist: the row exists if any of them has a value.
 pub fn row_cells(history: &History, table: u8, pk: i64, ck: i64) -> Vec<CellKey> {
     let table = TestTable { index: table };
     let mut cells = table.deleted_with_row(pk, ck);

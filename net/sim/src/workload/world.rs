@@ -1,4 +1,4 @@
-//! What the clients of a run, its operator and its driver share.
+//! State that the clients of a run, its operator and its driver share.
 
 use super::tables::TestTable;
 use crate::judges::counters::CounterHistory;
@@ -8,10 +8,10 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// What the clients of a run do.
+/// What kind of requests the clients of a run send.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Work {
-    /// Everything that there is.
+    /// All kinds.
     #[default]
     Everything,
     /// Only conditional changes and SERIAL reads: many decisions in a short time.
@@ -21,7 +21,7 @@ pub enum Work {
 /// The state of a run: what the judges know, what was counted, and what the driver asks of the clients.
 #[derive(Default)]
 pub struct World {
-    /// What the clients do.
+    /// What kind of requests the clients send.
     pub work: Work,
     /// Every write of cells.
     pub history: History,
@@ -31,36 +31,36 @@ pub struct World {
     pub registers: Registers,
     /// The first broken rule.
     pub violation: Option<String>,
-    /// Clients finish their request and leave.
+    /// Tells clients to finish their request and leave.
     pub stop: bool,
-    /// Clients start no request: the driver is about to read everything.
+    /// Tells clients to start no request, because the driver is about to read everything.
     pub paused: bool,
-    /// Requests of clients that are under way.
+    /// How many requests of clients are under way.
     pub busy: usize,
-    /// Clients that have left.
+    /// How many clients have left.
     pub left: usize,
-    /// Statements answered.
+    /// How many statements were answered.
     pub answered: u64,
-    /// Reads checked.
+    /// How many reads were checked.
     pub reads_checked: u64,
-    /// Those of the reads checked that read a whole table through an index.
+    /// How many of the checked reads read a whole table through an index.
     pub index_reads: u64,
-    /// Commands of the operator that were carried out, by name.
+    /// How many of the operator's commands were carried out, by name.
     pub commands: BTreeMap<String, u64>,
-    /// Names of snapshots that were taken and not cleared.
+    /// Names of the snapshots that were taken and not cleared.
     pub snapshots: Vec<String>,
-    /// Whether what a read shows is durable (commit log modes `group` and `batch`).
+    /// Whether everything that a read shows is durable (commit log modes `group` and `batch`).
     pub reads_are_durable: bool,
-    /// Whether a client's own table, by its index, has column `c`; `None` if nobody can tell. A table that is not in
+    /// Whether a client's own table, by its index, has column `c`; `None` if that is unknown. A table that is not in
     /// the map has it.
     pub(crate) columns_c: BTreeMap<u8, Option<bool>>,
 }
 
-/// A world shared on one thread.
+/// A world that the tasks of one thread share.
 pub type SharedWorld = Rc<RefCell<World>>;
 
 impl World {
-    /// The node serves again, as [`History::restarted`].
+    /// Tells all judges that the node serves again, with the arguments of [`History::restarted`].
     pub fn restarted(&mut self, now: u64, may_lose_since: Option<u64>) {
         self.history.restarted(now, may_lose_since);
         self.counters.restarted(now, may_lose_since);

@@ -1,4 +1,4 @@
-//! Random INSERTs, UPDATEs, DELETEs and batches, each with what it does to cells.
+//! Random INSERTs, UPDATEs, DELETEs and batches, each with its effects on cells.
 
 use super::tables::column::{A, B, C, L, M, S, U};
 use super::tables::{ELEMENTS, FIELDS, ROWS, TestTable};
@@ -6,18 +6,18 @@ use crate::judges::history::{CellKey, Effects, History, MARKER, WHOLE, WriteId};
 use runtime::rng;
 use std::collections::BTreeMap;
 
-/// Microseconds between the timestamps of two writes: a new collection deletes the old one a microsecond before, and
-/// the time at which a column was dropped is kept in milliseconds.
+/// Microseconds between the timestamps of two writes. They must not be adjacent, because assigning a collection deletes
+/// the old one at one microsecond less, and because the time at which a column is dropped counts in milliseconds.
 pub(crate) const TIMESTAMP_STEP: i64 = 1000;
 /// Shortest and longest time to live, in seconds.
 const TTL_SECONDS: (u64, u64) = (3, 12);
 /// Most modifications of a batch.
 const BATCH_MAX: u64 = 5;
 
-/// What a modification does to a cell. Of several with one timestamp the last in this order wins.
+/// What a modification does to a cell. Among several with the same timestamp the last one in this order wins.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Touch {
-    /// Deleted a microsecond before the write's timestamp, as the old elements when a collection is assigned.
+    /// Deleted one microsecond before the write's timestamp, like the old elements when a collection is assigned.
     Cleared,
     /// Given a value.
     Put,
@@ -30,7 +30,7 @@ enum Touch {
 pub(crate) struct WriteOp {
     /// The statement.
     pub(crate) text: String,
-    /// Its time to live in seconds.
+    /// Its time to live in seconds, if any.
     pub(crate) ttl: Option<u64>,
     touches: BTreeMap<CellKey, Touch>,
 }
@@ -41,13 +41,13 @@ impl WriteOp {
         self.touches.is_empty()
     }
 
-    /// Its effects as write `id`.
+    /// Its effects if its number is `id`.
     pub(crate) fn effects(&self, id: WriteId) -> Effects {
         let value = |touch: &Touch| (*touch == Touch::Put).then_some(id);
         self.touches.iter().map(|(cell, touch)| (*cell, value(touch))).collect()
     }
 
-    /// Its effects on one partition.
+    /// Its effects on one partition if its number is `id`.
     pub(crate) fn effects_on(&self, pk: i64, id: WriteId) -> Effects {
         self.effects(id).into_iter().filter(|(cell, _)| cell.pk == pk).collect()
     }
@@ -91,13 +91,13 @@ impl WriteOp {
     }
 }
 
-/// What a modification may use.
+/// What a modification may do, depending on where it is used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteContext {
-    /// It goes into a batch, which has the timestamp: the modification has none and no time to live, and changes no
-    /// list, because two elements would have one value.
+    /// Whether it goes into a batch. Then the batch has the timestamp; the modification has no timestamp, no time to
+    /// live, and changes no list, because two elements would have the same value.
     pub(crate) is_batched: bool,
-    /// The table has column `c`.
+    /// Whether the table has column `c`.
     pub(crate) has_c: bool,
 }
 
@@ -280,7 +280,7 @@ fn list(
             op.touch(CellKey { element: WHOLE, ..column }, Touch::Removed);
             format!("DELETE l FROM {name}{deleting} WHERE {row}")
         }
-        // Removes an element that certainly exists: removal reads the list first, and deletes only what it finds.
+        // The element must exist for certain: the server reads the list first and deletes only what it finds.
         _ => match history.elements(column).into_iter().rev().find(|element| history.is_settled(*element)) {
             Some(element) => {
                 op.touch(CellKey { element, ..column }, Touch::Removed);
@@ -319,8 +319,8 @@ fn user_type(
     }
 }
 
-/// A random batch over both shared tables and the partitions `pks`, with one timestamp. The history counts it as one
-/// write per partition, numbered from `id` on in the order of `pks`.
+/// A random batch over both shared tables and the partitions `pks`, with one timestamp. To the history it is one write
+/// per partition, numbered from `id` on in the order of `pks`.
 pub(crate) fn random_batch(pks: &[i64], id: WriteId, history: &History) -> WriteOp {
     let mut whole = WriteOp::default();
     let mut texts = Vec::new();
@@ -331,7 +331,7 @@ pub(crate) fn random_batch(pks: &[i64], id: WriteId, history: &History) -> Write
         texts.push(format!("{};", op.text));
         whole.merge(op);
     }
-    // Only logged batches promise anything about several partitions.
+    // Only logged batches are atomic over several partitions.
     let logged = whole.partitions().len() > 1 || rng::below(2) == 0;
     let kind = if logged { "BATCH" } else { "UNLOGGED BATCH" };
     let timestamp = id * TIMESTAMP_STEP;
