@@ -1,6 +1,6 @@
-//! Guardrail checks of reads and writes, made before a statement is run, with its values.
+//! Guardrail checks of a read or write with its values, made before it is run.
 //!
-//! Invariants: without guardrails nothing here is called; tables of the system are exempt.
+//! Invariants: without guardrails nothing here is called; system tables are exempt.
 
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
@@ -15,13 +15,13 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::value::{self, BoundValue};
 use model::{Consistency, CqlType, Failure, QueryParameters, Table};
 
-/// Bytes of a cell besides its path and value, as Cassandra counts: timestamp, time to live, local deletion time.
+/// Bytes that Cassandra counts for a cell besides its path and value: timestamp, time to live, local deletion time.
 const CELL_BYTES: u64 = 20;
 
 /// Checks a statement and returns the client warnings.
 ///
 /// # Errors
-/// A guardrail refuses it.
+/// A guardrail refuses the statement.
 pub(super) fn check(
     shard: &Shard,
     guardrails: &Guardrails,
@@ -36,7 +36,7 @@ pub(super) fn check(
             if !is_exempt(&plan.table) {
                 asking.select(plan, parameters, &mut told)?;
             }
-            // For every table, as in Cassandra.
+            // Applies to every table, as in Cassandra.
             asking.page(&plan.table.name, parameters, &mut told)?;
         }
         Plan::Modify(plan) => write(shard, guardrails, plan, values, parameters, &mut told)?,
@@ -60,7 +60,7 @@ pub(super) fn check(
 /// Checks one change and adds client warnings to `told`.
 ///
 /// # Errors
-/// A guardrail refuses it.
+/// A guardrail refuses the change.
 pub(super) fn write(
     shard: &Shard,
     guardrails: &Guardrails,
@@ -85,7 +85,7 @@ fn is_exempt(table: &Table) -> bool {
     SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
-/// A warning that was not given yet.
+/// Adds the warnings that were not given yet.
 fn push(told: &mut Vec<String>, text: impl IntoIterator<Item = String>) {
     for text in text {
         if !told.contains(&text) {
@@ -158,7 +158,7 @@ impl Asking<'_, '_> {
             levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
         }
         ensure_level(self.guardrails, false, &levels, told)?;
-        // As in Cassandra, conditional changes go on.
+        // As in Cassandra, a full disk does not stop conditional changes.
         if !modify.is_conditional() {
             push(told, self.shard.disk_usage().check()?);
         }
@@ -172,7 +172,7 @@ impl Asking<'_, '_> {
             .try_for_each(|operation| self.operation(modify, operation, told))
     }
 
-    /// The timestamp of a change, if one was given: its own, or the request's.
+    /// Checks the timestamp of a change if one was given, with the statement or the request.
     fn timestamp(
         &self,
         modify: &Modify,
@@ -192,7 +192,7 @@ impl Asking<'_, '_> {
         Ok(())
     }
 
-    /// How many values the choices of clustering columns make.
+    /// Checks how many rows the choices of clustering columns name.
     fn rows(&self, clustering: &ClusteringRestriction, told: &mut Vec<String>) -> Result<(), Failure> {
         self.product(&clustering.choices, "clustering", told)
     }
@@ -275,7 +275,7 @@ impl Asking<'_, '_> {
                 },
                 _ => Ok(()),
             },
-            // The path of a cell counts, also of one that is deleted.
+            // The path of a cell counts, even that of a deleted one.
             ColumnChange::DeleteEntry(key) => self.value(name, &part(true), key, told),
             ColumnChange::Remove(keys) => {
                 let of = CqlType::Set { element: Box::new(part(true)), frozen: false };
@@ -308,7 +308,7 @@ impl Asking<'_, '_> {
         Ok(())
     }
 
-    /// A collection whose elements become cells.
+    /// Checks a collection whose elements are separate cells.
     fn collection(&self, name: &str, cql_type: &CqlType, term: &Term, told: &mut Vec<String>) -> Result<(), Failure> {
         let Value::Bytes(bytes) = self.values.evaluate(self.shard, term, cql_type)? else { return Ok(()) };
         let is_map = matches!(cql_type, CqlType::Map { .. });

@@ -2,7 +2,7 @@
 //!
 //! 1. `planning` gives the plan of a QUERY's text or of an EXECUTE's id.
 //! 2. The request's values are matched with the plan's markers ([`values`]).
-//! 3. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core's
+//! 3. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core as
 //!    coordinator, DDL and TRUNCATE by shard 0.
 
 pub(crate) mod conditional;
@@ -148,7 +148,7 @@ fn describe_page(
         block.push_row(row);
     }
     let next = first + block.rows as usize;
-    // As in Cassandra, a page that is filled exactly promises another, even when that will be empty.
+    // As in Cassandra, a page that is exactly full promises another one, even if that will be empty.
     let is_full = page == Some(block.rows as usize);
     let paging_state = is_full.then(|| paging::encode_describe(statement.fingerprint, next));
     Ok(Rows { columns: described.columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state })

@@ -3,15 +3,15 @@
 //! ```text
 //! version u8 = 3
 //! fingerprint u64        of the statement's text and table
-//! remaining u64          rows that LIMIT leaves; u64::MAX without one
-//! partition rows u64     rows given so far of the last row's partition, for PER PARTITION LIMIT
+//! remaining u64          rows that LIMIT still allows; u64::MAX without LIMIT
+//! partition rows u64     rows returned so far from the last row's partition, for PER PARTITION LIMIT
 //! key length u16, key
-//! clustering flag u8     1: comparable clustering follows to the end
+//! clustering flag u8     1: the comparable clustering follows, up to the end
 //! ```
 //! For DESCRIBE: version u8 = 2, fingerprint u64, first row u32. All integers little-endian.
 //!
-//! Invariants: a state names a place in the data, never a core, so that it outlives a change of their number; bytes
-//! that are no state of this statement are refused.
+//! Invariants: a state names a position in the data, never a core, so that it stays valid if the number of cores
+//! changes; bytes that are not a state of this statement are refused.
 
 use model::query::{Position, Resume};
 use model::{DecoratedKey, Failure};
@@ -19,27 +19,27 @@ use model::{DecoratedKey, Failure};
 const VERSION_ROWS: u8 = 3;
 const VERSION_DESCRIBE: u8 = 2;
 
-/// Longest paging state taken, bytes: a key, a comparable clustering with every byte escaped, and the head.
+/// Longest paging state accepted, bytes: a key, a comparable clustering with every byte escaped, and the fixed fields.
 pub(crate) const PAGING_STATE_BYTES_MAX: usize = 1 << 18;
 
-/// Where a SELECT goes on.
+/// Where a SELECT continues.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct PagingState {
     /// The statement's fingerprint.
     pub(crate) fingerprint: u64,
-    /// Rows that LIMIT leaves.
+    /// Rows that LIMIT still allows; [`u64::MAX`] without LIMIT.
     pub(crate) remaining: u64,
-    /// The position after the last row given.
+    /// The position after the last row returned.
     pub(crate) resume: Resume,
 }
 
-/// The failure (0x000A) for bytes that are no paging state of this statement.
+/// The failure (0x000A) for bytes that are not a paging state of this statement.
 pub(crate) fn invalid_state() -> Failure {
     Failure::protocol("Invalid value for the paging state")
 }
 
 impl PagingState {
-    /// The bytes for the client.
+    /// The bytes that the client gets.
     pub(crate) fn encode(&self) -> Vec<u8> {
         let Resume { position, partition_rows } = &self.resume;
         let key = &position.key.key;
@@ -56,7 +56,7 @@ impl PagingState {
         out
     }
 
-    /// The state that `encode` made for the statement of `fingerprint`.
+    /// Decodes the bytes of a client. Fails unless `encode` made them for the statement of `fingerprint`.
     pub(crate) fn decode(bytes: &[u8], fingerprint: u64) -> Result<PagingState, Failure> {
         if bytes.len() > PAGING_STATE_BYTES_MAX {
             return Err(invalid_state());

@@ -23,9 +23,9 @@ pub(crate) type Update = Vec<u8>;
 /// What a round proposes to write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Proposal<U> {
-    /// The round.
+    /// The ballot of the round.
     pub(crate) ballot: Ballot,
-    /// The change; `None`: the round changes nothing and is proposed for the sake of order.
+    /// The change; `None` for a round that changes nothing and is proposed only to be ordered.
     pub(crate) update: Option<U>,
 }
 

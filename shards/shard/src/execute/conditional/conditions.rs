@@ -1,4 +1,4 @@
-//! What the statements of a conditional change ask for together, and whether rows that were read meet it.
+//! The conditions of all statements of a conditional change together, and whether rows that were read meet them.
 
 use crate::execute::values::binding::Values;
 use crate::execute::write::mutations::named_row;
@@ -18,11 +18,11 @@ pub(super) enum Wanted<'c> {
     Columns(Vec<(ColumnId, BoundCondition<'c>)>),
 }
 
-/// What the statements ask for together.
+/// The conditions of all statements together, and the columns that they need.
 pub(super) struct Asked<'c> {
     table: &'c Table,
     statics: Option<Wanted<'c>>,
-    /// By comparable form: the clustering and what is wanted of its row.
+    /// By comparable form of the clustering: the clustering and the condition on its row.
     pub(super) rows: BTreeMap<Vec<u8>, (Vec<u8>, Wanted<'c>)>,
     /// The static and regular columns that are read.
     pub(super) columns: Vec<ColumnId>,
@@ -33,7 +33,7 @@ pub(super) struct Asked<'c> {
 }
 
 impl<'c> Asked<'c> {
-    /// What the statements ask for, evaluated. Fails for conditions that do not go together.
+    /// Evaluates the statements' conditions. Fails for conditions that exclude each other.
     pub(super) fn of(
         shard: &Shard,
         table: &'c Table,
@@ -123,8 +123,9 @@ impl<'c> Asked<'c> {
         }
     }
 
-    /// The columns to read: those that conditions look at, or all of the kinds of rows that are written when one asks
-    /// for existence; of statements without a condition only what they write into rows counts.
+    /// Chooses the columns to read: those that conditions look at and, if a condition tests existence, all columns of
+    /// the kinds (static, regular) that the statements are about. A statement without a condition counts for the
+    /// regular kind only.
     fn choose_columns(&mut self, parts: &[ConditionalStatement]) {
         let all = || parts.iter().map(|part| &part.modify);
         let modifies = || all().filter(|modify| modify.is_conditional());
@@ -145,7 +146,7 @@ impl<'c> Asked<'c> {
         let wanted = data.filter(|column| written(column.kind) || looked_at(&column.id));
         self.columns = wanted.map(|column| column.id).collect();
         let is_static = |id: &ColumnId| self.table.statics().iter().any(|column| column.id == *id);
-        // A statement that writes static columns is shown whether there are any.
+        // A statement that writes static columns is shown whether any of them has a value.
         self.reads_statics = statics || self.columns.iter().any(is_static);
         self.reads_all_statics = statics;
     }
@@ -187,7 +188,7 @@ impl<'c> Asked<'c> {
         })
     }
 
-    /// A column's value in a row that was read.
+    /// A column's value in a row that was read; `None` for null.
     pub(super) fn value<'r>(&self, row: &'r Found, column: ColumnId) -> Option<&'r [u8]> {
         let keys = self.table.primary_key_len();
         let at = match self.table.index_of(column) {
@@ -198,7 +199,7 @@ impl<'c> Asked<'c> {
     }
 }
 
-/// Two conditions on one row, one of them on its existence.
+/// Fails for two conditions on one row of which one tests existence.
 fn mixed(before: &Wanted<'_>, now: &Wanted<'_>, word: &str) -> Result<(), Failure> {
     match (before, now) {
         (Wanted::Exists, Wanted::Exists) | (Wanted::NotExists, Wanted::NotExists) => Ok(()),
@@ -209,7 +210,7 @@ fn mixed(before: &Wanted<'_>, now: &Wanted<'_>, word: &str) -> Result<(), Failur
     }
 }
 
-/// The comparable form of a whole clustering.
+/// The comparable form of a full clustering.
 pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     comparable::bound(table, Clustering(clustering).components(), BoundSide::Before, &mut out);
@@ -218,8 +219,8 @@ pub(super) fn comparable_of(table: &Table, clustering: &[u8]) -> Vec<u8> {
 
 /// A row that was read.
 pub(super) struct Found {
-    /// The comparable form of its clustering. `None`: the row stands for a partition that has static content alone.
+    /// The comparable form of its clustering; `None` for a partition that has only static content.
     pub(super) place: Option<Vec<u8>>,
-    /// The primary key's columns and then those read, in their order.
+    /// The values of the primary key's columns, then of the columns read, in their order.
     pub(super) values: Vec<Option<Vec<u8>>>,
 }

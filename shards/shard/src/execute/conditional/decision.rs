@@ -1,13 +1,14 @@
 //! Deciding a conditional change: reading what its conditions look at, testing them, and building the mutation.
 //!
-//! As in Cassandra: conditions on static columns look at the partition, others at their row. What is read is the rows
-//! that have conditions, or the partition's first row if only static columns have; that one must have a marker unless a
-//! statement names a row, for it is read without regular columns. Of these rows columns are shown that conditions look
-//! at, or all that the statements are about when one asks for existence; a partition that has static content alone
-//! counts as a row if static columns are looked at.
+//! As in Cassandra:
+//! * Conditions on static columns look at the partition, others at their row.
+//! * The rows that have conditions are read, or the partition's first row if only static columns have conditions. If no
+//!   statement names a row, that first row must have a row marker, because it is read without regular columns.
+//! * The answer shows the columns that conditions look at, or all that the statements are about if one tests existence.
+//! * A partition that has only static content counts as a row if static columns are looked at.
 //!
-//! Invariants: runs under the partition's lock, after the promise; the change carries the ballot's time, deletions the
-//! microsecond before it, so that what a batch deletes and writes is written.
+//! Invariants: runs under the partition's lock, after the promise; the change has the ballot's time and its deletions
+//! the microsecond before, so that a batch may delete and write the same row.
 
 use super::conditions::{Asked, Found, Wanted, comparable_of};
 use crate::execute::conditional::sums;
@@ -31,8 +32,8 @@ use model::value::{BoundValue, push_element};
 use model::{Consistency, DecoratedKey, Failure, Table};
 use std::sync::Arc;
 
-/// Decides a request: returns the change to be proposed, if there is one, and the answer. `timestamp` is the ballot's,
-/// microseconds.
+/// Decides a request: returns the change to be proposed, if any, and the answer. `timestamp` is the ballot's,
+/// microseconds since 1970.
 pub(crate) async fn decide(
     shard: &Shard,
     request: &ConditionalRequest,
@@ -71,13 +72,13 @@ pub(crate) async fn decide(
     Ok((update, Decision::unchanged()))
 }
 
-/// Refuses conditions that do not go together, or whose values are not right.
+/// Fails for conditions that exclude each other or have invalid values.
 pub(super) fn check(shard: &Shard, table: &Table, parts: &[ConditionalStatement]) -> Result<(), Failure> {
     let bound: Vec<Vec<BoundValue<'_>>> = parts.iter().map(|part| borrowed(&part.bound)).collect();
     Asked::of(shard, table, parts, &bound).map(|_| ())
 }
 
-/// Reads the rows that are asked about, in the order of the table.
+/// Reads the rows that the conditions look at, in the order of the table.
 async fn read(
     shard: &Shard,
     request: &ConditionalRequest,
@@ -92,7 +93,7 @@ async fn read(
     let by_name = !asked.rows.is_empty();
     let slices: Arc<[Slice]> = match by_name {
         true => asked.rows.values().map(slice).collect(),
-        // The first row shows whether the partition exists.
+        // The first row tells whether the partition exists.
         false => Arc::from([Slice::all()]),
     };
     let keys = table.primary_key_len();
@@ -116,7 +117,7 @@ async fn read(
     };
     let (selection, bytes_max) = (selection.into(), usize::MAX);
     let read = ReadRequest { command, selection, filter: None, index: None, bytes_max, places: false };
-    // Statements that name no row read no regular columns.
+    // If no statement names a row, no regular columns are read.
     let named = |part: &ConditionalStatement| table.clustering_len == 0 || !part.modify.clustering.is_empty();
     let marked_alone = !request.statements.iter().any(named);
     let rows = RowBlockSink::new(table, &read);
@@ -140,7 +141,7 @@ async fn read(
     for _ in 0..block.rows {
         let values: Vec<Option<Vec<u8>>> = values.by_ref().take(width).collect();
         let clustering = values.get(table.partition_key_len..keys).unwrap_or_default();
-        // The last values of a row of a compact table may be null.
+        // The last clustering values of a row of a compact table may be null.
         let components = || clustering.iter().map_while(Option::as_deref);
         let has_row = clustering.is_empty() || clustering.first().is_some_and(Option::is_some);
         let place = has_row.then(|| {
@@ -153,12 +154,12 @@ async fn read(
     Ok(found)
 }
 
-/// Takes the rows that are there for the columns that are read: without any regular one those that have a marker, and
-/// of static content what is read of it.
+/// A sink for the rows that exist as far as the columns read can tell: if no regular column is read, only rows with a
+/// row marker; a static row only if a column that is read has a value.
 struct RowsThere<'a> {
     rows: RowBlockSink<'a>,
     marked_alone: bool,
-    /// What stands for the partition if none of its rows is there.
+    /// Stands for the partition if none of its rows is taken.
     spare: Option<RowBlockSink<'a>>,
     table: &'a Table,
     read: &'a ReadRequest,
@@ -196,7 +197,7 @@ impl RowSink for RowsThere<'_> {
     }
 }
 
-/// The rows that were looked at, each with `false` before it.
+/// The rows that were looked at, each after an `[applied]` value of `false`.
 fn shown(request: &ConditionalRequest, asked: &Asked<'_>, found: &[Found]) -> RowBlock {
     let mut block = RowBlock::default();
     let mut bytes = Vec::new();

@@ -1,9 +1,9 @@
-//! INSERT, UPDATE, DELETE and BATCH with IF: what is asked of the core that decides, and its decision as an answer.
+//! INSERT, UPDATE, DELETE and BATCH with IF: the request to the core that decides, and its decision as an answer.
 //!
-//! 1. The statements' keys are evaluated: a decision is made in one partition.
-//! 2. A request carries statements and values to the core that owns the partition; the coordinator's `cas` has it
-//!    decide.
-//! 3. [`decision`] reads there what the conditions ask for and builds the change.
+//! 1. The keys of the statements are evaluated; all must name the same partition.
+//! 2. A request carries statements and values to the core that owns the partition; the module `cas` of the coordinator
+//!    runs the round in which it is decided.
+//! 3. There [`decision`] reads what the conditions look at and builds the change.
 //! 4. The answer is a row with `[applied]` and, if the change was not applied, the rows that were looked at.
 
 mod conditions;
@@ -49,7 +49,7 @@ pub(crate) async fn modify(
     decide(shard, table, key, vec![part], shown, parameters, timeout).await
 }
 
-/// Runs a BEGIN BATCH with IF.
+/// Runs a BEGIN BATCH statement with IF.
 pub(crate) async fn batch(
     shard: &Shard,
     statement: &Statement,
@@ -76,13 +76,13 @@ pub(crate) async fn several(
     if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
         return Err(Failure::invalid("Batch with conditions cannot span multiple tables"));
     }
-    // As in Cassandra a batch shows the whole key, also what a compact table hides of it.
+    // As in Cassandra, a batch shows the whole key, even the columns of it that a compact table hides.
     let mut shown: Vec<ColumnId> = table.columns[..table.primary_key_len()].iter().map(|column| column.id).collect();
     let mut key: Option<Vec<u8>> = None;
     let mut parts = Vec::with_capacity(statements.len());
     for (modify, values) in statements {
         let next = next_part(shard, modify, values, &mut key);
-        // Conditions that do not go together so far are reported before what is wrong with the next statement.
+        // Conditions that exclude each other are reported before errors in the next statement.
         let next = match next {
             Ok(next) => next,
             Err(failure) => {
@@ -104,7 +104,8 @@ pub(crate) async fn several(
     Ok(Answer { response: Response::Rows(rows), warnings: Vec::new() })
 }
 
-/// Before a read at SERIAL or LOCAL_SERIAL: commits what earlier rounds left accepted in these partitions.
+/// Commits proposals that earlier rounds left accepted in these partitions. To be called before a read at SERIAL or
+/// LOCAL_SERIAL.
 pub(crate) async fn finish_rounds(
     shard: &Shard,
     table: &Arc<Table>,
@@ -124,7 +125,7 @@ pub(crate) async fn finish_rounds(
             terms,
         };
         cas::coordinate(shard, request, decision::decide).await.map_err(|failure| match failure.code {
-            // For a reader, a round that timed out is a read that timed out.
+            // To the client of a read, a round that timed out is a read that timed out.
             ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => terms.read_timed_out(),
             _ => failure,
         })?;
@@ -164,7 +165,7 @@ async fn decide(
     Ok(answer(table, &shown, decided))
 }
 
-/// The next statement of a batch, in the partition that those before it name.
+/// Evaluates the next statement of a batch. Fails unless it is in the partition of those before it.
 fn next_part(
     shard: &Shard,
     modify: &Modify,
@@ -180,7 +181,7 @@ fn next_part(
     Ok(part)
 }
 
-/// `[applied]`, and the rows that stood against it.
+/// The answer: `[applied]` and, if the change was refused, the rows that caused it.
 fn answer(table: &Table, shown: &[ColumnId], decided: Decision) -> Rows {
     let spec = |name: &str, cql_type: &CqlType| ColumnSpec {
         keyspace: table.keyspace.as_str().into(),
@@ -200,18 +201,18 @@ fn answer(table: &Table, shown: &[ColumnId], decided: Decision) -> Rows {
         let shown = shown.iter().filter_map(|id| table.column_by_id(*id));
         columns.extend(shown.map(|column| spec(&column.name, &column.cql_type)));
     }
-    // The columns depend on what was found: they have no id.
+    // The columns depend on the rows found, so they have no id.
     Rows { columns: columns.into(), result_metadata_id: None, block, paging_state: None }
 }
 
-/// Whether a statement is a request of its own, outside of a batch.
+/// Whether a statement is a request of its own or part of a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Alone {
     Yes,
     No,
 }
 
-/// The one partition that a statement names.
+/// The only partition that a statement names. Fails for IN.
 fn only_key(shard: &Shard, part: &ConditionalStatement, alone: Alone) -> Result<Vec<u8>, Failure> {
     let modify = &part.modify;
     let bound = borrowed(&part.bound);
@@ -233,7 +234,7 @@ fn only_key(shard: &Shard, part: &ConditionalStatement, alone: Alone) -> Result<
     Ok(key)
 }
 
-/// Refuses IN for rows and what is wrong with the row that is named, even if no condition is on it.
+/// Fails if a statement names rows by IN, or names a row wrongly, even if that row has no condition.
 fn check_row(shard: &Shard, part: &ConditionalStatement) -> Result<(), Failure> {
     let modify = &part.modify;
     if modify.clustering.choices.iter().any(is_in) {
@@ -253,7 +254,7 @@ fn word_of(kind: ModifyKind) -> &'static str {
     }
 }
 
-/// Whether a choice was written as IN and may be of several values.
+/// Whether a choice was written with IN; a list of one tuple does not count.
 fn is_in(choice: &Choice) -> bool {
     match choice {
         Choice::One(_) => false,
@@ -262,7 +263,7 @@ fn is_in(choice: &Choice) -> bool {
     }
 }
 
-/// A statement with its values, on its own.
+/// A statement with its own copy of the values and with its functions evaluated.
 fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<ConditionalStatement, Failure> {
     let bound = match &modify.json {
         None => owned(&values.bound),
@@ -281,7 +282,7 @@ fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Condition
     Ok(ConditionalStatement { modify, bound })
 }
 
-/// Replaces functions by their results, so that the row that is tested is the row that is changed.
+/// Replaces functions by their results, so that the row tested is also the row changed.
 fn once(shard: &Shard, choices: &mut [Choice], columns: &[Column], values: &Values<'_>) -> Result<(), Failure> {
     let mut rest = columns;
     for choice in choices {

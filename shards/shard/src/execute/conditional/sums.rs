@@ -1,5 +1,5 @@
-//! `c = c + x` of numbers and texts in conditional changes: the current value is known under the promise, so the sum
-//! can be set as a value.
+//! `c = c + x` for numbers and texts in conditional changes: the current value is known and cannot change during the
+//! round, so the sum is set as an ordinary value.
 
 use super::conditions::{Asked, Found, comparable_of};
 use crate::execute::values::binding::Values;
@@ -10,7 +10,7 @@ use model::{ColumnId, CqlType, Failure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// The statement with its additions replaced by sums.
+/// A statement with its additions replaced by the sums.
 pub(super) fn summed<'m>(
     shard: &Shard,
     asked: &Asked<'_>,

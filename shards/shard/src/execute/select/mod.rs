@@ -1,7 +1,7 @@
 //! SELECT: bound values become a read plan, and a page of rows becomes an answer.
 //!
-//! [`target`] says which partitions are read and reads a page of them; [`projection`] applies functions, aggregates and
-//! GROUP BY; [`sorted`] is ORDER BY over several partitions; [`query_text`] names a read in warnings.
+//! [`target`] determines which partitions are read and reads a page of them; [`projection`] applies functions,
+//! aggregates and GROUP BY; [`sorted`] is ORDER BY over several partitions; [`query_text`] names a read in warnings.
 
 mod projection;
 mod query_text;
@@ -65,11 +65,11 @@ pub(crate) async fn select(
         shard.store().prefetch(select.table.id, key.token, PrefetchStage::Way);
     }
     let (slices, ends_at_null) = match (&target, &select.partitions) {
-        // Without a key Cassandra looks no further.
+        // If no partition is named, Cassandra does not look at the clustering.
         (Target::Nothing, PartitionRestriction::Keys(_)) => (Arc::from([]), false),
         _ => slices_of(shard, statement, select, values)?,
     };
-    // As in Cassandra, partitions are read even when the slice ends before every value and so holds no row.
+    // As in Cassandra, partitions are read even if the slice ends before every value and therefore holds no row.
     let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
     if let (Home::Shard0, Target::Keys(keys)) = (home, &target) {
         settings::warn(&select.table, keys, warnings);
@@ -88,7 +88,7 @@ pub(crate) async fn select(
     }
     if let (Target::Keys(keys), true) = (&target, reads && terms.consistency.is_serial() && may_be_conditional(select))
     {
-        // A paged read goes from one partition to the next, and one that aggregates is paged inside.
+        // A paged read visits one partition after another, and an aggregating one pages internally.
         if keys.len() > 1 && !aggregates(select) && page_rows(parameters).is_none_or(|rows| limit <= rows) {
             return Err(Failure::invalid(
                 "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
@@ -96,7 +96,7 @@ pub(crate) async fn select(
         }
         Box::pin(finish_rounds(shard, &select.table, home, keys, terms)).await?;
     }
-    // A limit of grouped rows counts groups, which the owning cores do not know.
+    // A limit counts groups if rows are grouped, and the owning cores know nothing of groups.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
     let mut plan = ReadPlan {
@@ -134,7 +134,7 @@ fn aggregates(select: &Select) -> bool {
     select.aggregate || select.projection.as_ref().is_some_and(|projection| projection.grouped)
 }
 
-/// Whether rows of several partitions are sorted together.
+/// Whether rows of several partitions are sorted together by ORDER BY.
 fn is_sorted_over_keys(select: &Select) -> bool {
     !select.order.is_empty() && names_several_keys(select)
 }
@@ -165,7 +165,7 @@ async fn answer(
         let selected = plan.selection.len();
         let mut limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition, selected };
         if several && !projection.group_by.is_empty() {
-            // The first groups are known only when all groups are read.
+            // Which groups come first is known only when all groups are read.
             limits.page = u64::MAX;
             plan.selection = with_order(&plan.selection, &select.order);
             let page = Box::pin(groups(shard, projection, plan, target, None, limits, values)).await?;
@@ -192,18 +192,18 @@ async fn answer(
     };
     let page = page_of(shard, plan, target, resume, limits).await?;
     let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
-    // LIMIT spans pages: with its last row there is no next one.
+    // LIMIT spans pages: after its last row there is no next page.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
     let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
     Ok(rows(statement, projected(shard, select, page.block, values)?, state))
 }
 
-/// The lookup in the index that leads to the rows, if one does.
+/// The lookup in an index through which the rows are found, if there is one.
 fn lookup_of(select: &Select, filter: Option<&RowFilter>) -> Result<Option<IndexLookup>, Failure> {
     let Some(index) = &select.index else { return Ok(None) };
     let value = filter.and_then(|filter| filter.indexed_value(index));
     let value = value.ok_or_else(|| Failure::server("an index is asked for no value"))?;
-    // The entry of a map begins with two bytes of ours.
+    // The value for an index on map entries begins with two bytes that Cassandra does not have and count.
     let extra = if index.part == IndexedPart::Entries { ENTRY_EXTRA_BYTES - 2 } else { 0 };
     if value.len() + extra > KEY_BYTES_MAX {
         return Err(Failure::invalid("Index expression values may not be larger than 64K"));
@@ -211,18 +211,18 @@ fn lookup_of(select: &Select, filter: Option<&RowFilter>) -> Result<Option<Index
     Ok(Some(IndexLookup { index: index.name.clone(), value: value.into() }))
 }
 
-/// Whether a table takes conditional changes.
+/// Whether a table allows conditional changes.
 fn may_be_conditional(select: &Select) -> bool {
     let keyspace = select.table.keyspace.as_str();
     !SYSTEM_KEYSPACES.contains(&keyspace) && !VIRTUAL_KEYSPACES.contains(&keyspace)
 }
 
-/// Rows per page, if the request is paged.
+/// Rows per page; `None` if the request is not paged.
 fn page_rows(parameters: &QueryParameters<'_>) -> Option<u64> {
     parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0)
 }
 
-/// Where a request goes on, and how many rows LIMIT still lets through.
+/// Where a request continues, and how many rows LIMIT still allows.
 fn resume_of(
     statement: &Statement,
     parameters: &QueryParameters<'_>,
@@ -246,8 +246,8 @@ fn rows(statement: &Statement, block: RowBlock, paging_state: Option<Vec<u8>>) -
     Rows { columns, result_metadata_id: Some(statement.result_metadata_id), block, paging_state }
 }
 
-/// Whether the partitions of a SELECT that names no rows are looked at all the same: Cassandra reads them for their
-/// static columns, unless the rows are named by bounds or only regular columns are asked for.
+/// Whether a SELECT that names no rows still reads its partitions. Cassandra does so for static columns, unless the
+/// rows are named by bounds or only regular columns are asked for.
 fn reads_statics_of_no_rows(select: &Select) -> bool {
     let table = &select.table;
     if table.static_len == 0 || select.clustering.chosen() < table.clustering_len {
@@ -291,7 +291,7 @@ fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u
     }
 }
 
-/// The rows named, and whether they end before every value.
+/// The rows named as slices, and whether they end before every value.
 fn slices_of(
     shard: &Shard,
     statement: &Statement,

@@ -1,7 +1,8 @@
-//! Projection of fetched rows on the coordinating core: functions, parts of values, aggregates and groups.
+//! Projection of fetched rows on the coordinating core: functions, elements and fields of values, aggregates and
+//! groups.
 //!
-//! A page of a grouped read is full after as many groups as the client asked rows for, and only once the first row of
-//! the next group was seen; the paging state is the place of the last row of the last whole group.
+//! A page of a grouped read is full when it has as many groups as the client asked rows for and the first row of the
+//! next group was seen; the paging state is the position of the last row of the last complete group.
 //!
 //! Invariants: memory is bounded by a page of fetched rows and a page of results, whatever the size of a group.
 
@@ -15,32 +16,32 @@ use model::key::push_composite;
 use model::query::{Position, Resume};
 use model::{DecoratedKey, Failure, Table, comparable};
 
-/// How many groups a page may have, and of what.
+/// Limits of a grouped read.
 #[derive(Clone, Copy)]
 pub(crate) struct GroupLimits {
-    /// Groups until the page is full.
+    /// Groups in a full page.
     pub(crate) page: u64,
-    /// Groups of one partition.
+    /// Groups per partition.
     pub(crate) per_partition: u64,
-    /// How many of the fetched values the projection takes.
+    /// How many of the fetched values the projection takes; the rest are sort keys.
     pub(crate) selected: usize,
 }
 
-/// A page of groups and where to go on.
+/// A page of groups and where to continue.
 pub(crate) struct GroupPage {
     /// The groups' rows.
     pub(crate) block: RowBlock,
-    /// The last row of the last group, if there may be more.
+    /// The position of the last row of the last group, if more may follow.
     pub(crate) stopped_at: Option<Resume>,
-    /// Each group's sort key, if more is fetched than the projection takes.
+    /// The sort key of each group, if more values are fetched than the projection takes.
     pub(crate) sort_keys: Vec<SortKey>,
 }
 
 /// What a group is sorted by.
 pub(crate) struct SortKey {
-    /// The values of its first row that follow those of the projection.
+    /// The values of the group's first row that follow those of the projection.
     pub(crate) values: Vec<Option<Vec<u8>>>,
-    /// Where the group's row ends in the block.
+    /// Where the group's row ends in the block, bytes.
     pub(crate) end: usize,
 }
 
@@ -84,8 +85,8 @@ impl RowPosition {
             several => push_composite(several.iter().map(|at| value(at).unwrap_or_default()), &mut serialised),
         }
         let mut comparable = Vec::new();
-        // A partition that has nothing but static columns has a row without clustering.
-        // The last values of a row of a compact table may be null.
+        // The row of a partition with only static columns has no clustering.
+        // The last clustering values of a row of a compact table may be null.
         if clustering.first().is_none_or(|at| value(at).is_some()) {
             let components = clustering.iter().map_while(value);
             comparable::clustering(table, components, &mut comparable);
@@ -93,7 +94,7 @@ impl RowPosition {
         RowPosition { key: serialised, comparable }
     }
 
-    /// The place after `groups` groups of its partition.
+    /// The position after `groups` groups of its partition.
     fn resume(self, groups: u64) -> Resume {
         let comparable = (!self.comparable.is_empty()).then(|| self.comparable.into_boxed_slice());
         Resume { position: Position { key: DecoratedKey::new(&self.key), comparable }, partition_rows: groups }
@@ -153,7 +154,7 @@ pub(crate) async fn groups(
     if !gathering.group.is_empty() || projection.group_by.is_empty() {
         gathering.end_group(values, &mut context)?;
     }
-    // A full page is not known to be the last, as in Cassandra, but for those of `is_last`.
+    // As in Cassandra a full page is not known to be the last, except in the cases of `is_last`.
     let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
     let groups = gathering.groups_of_partition;
     let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
@@ -161,7 +162,7 @@ pub(crate) async fn groups(
     Ok(GroupPage { block: gathering.out, stopped_at, sort_keys: gathering.sort_keys })
 }
 
-/// Whether nothing can follow: the last partition has no rows, or has given as many groups as it may.
+/// Whether nothing can follow because the last partition has no rows or has returned as many groups as it may.
 fn is_last(target: &Target, stopped_at: &Resume, limits: GroupLimits) -> bool {
     let Target::Keys(keys) = target else { return false };
     let is_over = stopped_at.position.comparable.is_none() || stopped_at.partition_rows >= limits.per_partition;
@@ -178,13 +179,13 @@ struct Gathering<'p> {
     group_key: Vec<u8>,
     /// The last row taken.
     place: Option<RowPosition>,
-    /// Groups of the partition under way, the one that is gathered included.
+    /// Groups of the current partition, including the one being gathered.
     groups_of_partition: u64,
     out: RowBlock,
 }
 
 impl Gathering<'_> {
-    /// Takes a row. The position before it, if the page is full and the row begins another group.
+    /// Takes a row. If the page is full and the row begins another group, returns the position before the row instead.
     fn take(
         &mut self,
         row: &[Option<&[u8]>],

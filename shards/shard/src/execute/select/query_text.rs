@@ -1,9 +1,9 @@
-//! The text by which warnings and the log name a part of a SELECT: a query for what was read of one partition, or by
-//! one page of a scan, in Cassandra's words.
+//! The text by which warnings and the log name a part of a SELECT: a query, in Cassandra's words, for what was read
+//! from one partition or by one page of a scan.
 //!
 //! `SELECT columns FROM table WHERE keys, clusterings, filters ORDER BY ... LIMIT rows ALLOW FILTERING`
 //!
-//! Invariants: it is made after the read, for which everything was evaluated; what cannot be shown is left out.
+//! Invariants: the text is made after the read, for which all values were evaluated; what cannot be shown is left out.
 
 use crate::execute::values::binding::Values;
 use crate::guards::tombstones::ScanNote;
@@ -19,12 +19,12 @@ pub(super) struct QueryText<'s, 'v> {
     pub(super) shard: &'s Shard,
     pub(super) select: &'s Select,
     pub(super) values: &'s Values<'v>,
-    /// Rows per page, if there are pages.
+    /// Rows per page, if the request is paged.
     pub(super) page: Option<u64>,
 }
 
 impl QueryText<'_, '_> {
-    /// The query that the read of a note stands for.
+    /// A query that reads what `note` is about.
     pub(super) fn of(&self, note: &ScanNote) -> String {
         let table = &self.select.table;
         let mut conditions = Vec::new();
@@ -62,7 +62,7 @@ impl QueryText<'_, '_> {
         out + " ALLOW FILTERING"
     }
 
-    /// The static and regular columns that are looked at, or a star.
+    /// The static and regular columns that are looked at, or `*`.
     fn columns(&self) -> String {
         let table = &self.select.table;
         let mut asked: Vec<ColumnId> = self.select.selection.iter().filter_map(Selector::column).collect();

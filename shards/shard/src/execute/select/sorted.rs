@@ -1,11 +1,11 @@
-//! ORDER BY over several partitions: all their rows, by the columns named, whatever partition they come from.
+//! ORDER BY over several partitions: all their rows sorted by the columns named, whatever partition they come from.
 //!
-//! 1. Partitions are read one after another; the columns of ORDER BY are read behind the selected ones.
-//! 2. Rows are sorted by them, and they are cut off again.
-//! 3. With GROUP BY groups are gathered in the order of the partitions, and sorted by what their first rows have.
+//! 1. Partitions are read one after another; the columns of ORDER BY are fetched after the selected ones.
+//! 2. Rows are sorted by these columns, which are then cut off.
+//! 3. With GROUP BY, groups are gathered in the order of the partitions and sorted by the values of their first rows.
 //!
-//! Invariants: rows that are equal in these columns stay in the order of their partitions; nothing is kept that is
-//! larger than a result may be.
+//! Invariants: rows that are equal in the sort columns stay in the order of their partitions; memory is bounded by the
+//! largest allowed result.
 
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
 use crate::execute::select::projection::{GroupPage, SortKey};
@@ -59,7 +59,7 @@ pub(super) fn with_order(selection: &[Selector], order: &[ColumnId]) -> Arc<[Sel
     selection.iter().cloned().chain(order.iter().map(|id| Selector::Column(*id))).collect()
 }
 
-/// The first `limit` groups in the order of the columns `order`, which are the last of the plan's.
+/// The first `limit` groups in the order of the columns `order`, which are the last columns of the plan.
 pub(super) fn sorted_groups(plan: &ReadPlan, order: &[ColumnId], page: &GroupPage, limit: u64) -> RowBlock {
     let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
     let mut rows = Vec::with_capacity(page.sort_keys.len());
@@ -77,7 +77,7 @@ pub(super) fn sorted_groups(plan: &ReadPlan, order: &[ColumnId], page: &GroupPag
     out
 }
 
-/// The rows that may be among the first `limit`: as many of each partition.
+/// The rows that may be among the first `limit`: up to `limit` of each partition.
 async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64) -> Result<Vec<RowBlock>, Failure> {
     let mut blocks = Vec::new();
     let mut bytes = 0;
@@ -105,13 +105,13 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
     Ok(blocks)
 }
 
-/// The order of two rows; `reversed`: against the table's.
+/// The order of two rows by their sort keys; `reversed`: against the table's order.
 fn compare(columns: &[&Column], reversed: bool, a: &[Option<&[u8]>], b: &[Option<&[u8]>]) -> Ordering {
     let each = columns.iter().zip(a.iter().zip(b));
     let mut orders = each.map(|(column, (a, b))| {
         let (order, turned) = match (a, b) {
             (Some(a), Some(b)) => (value::compare(&column.cql_type, a, b), column.descending != reversed),
-            // Null is first in the table's order, be it descending.
+            // Null comes first in the table's order, even where that is descending.
             (a, b) => (a.is_some().cmp(&b.is_some()), reversed),
         };
         if turned { order.reverse() } else { order }

@@ -1,4 +1,4 @@
-//! Which partitions a SELECT visits, and a page of their rows.
+//! Which partitions a SELECT visits, and reading a page of their rows.
 
 use crate::coordinator::read::{Page, PageLimits, ReadPlan, finish_page, read_page_now};
 use crate::coordinator::scan::scan;
@@ -12,7 +12,7 @@ use model::query::Resume;
 use model::{CqlType, DecoratedKey, Failure};
 use smallvec::SmallVec;
 
-/// The partitions that a SELECT names: mostly one.
+/// The partitions that a SELECT names, mostly one.
 pub(crate) type NamedKeys = SmallVec<[DecoratedKey; 1]>;
 
 /// Which partitions a SELECT visits.
@@ -23,7 +23,7 @@ pub(crate) enum Target {
     Nothing,
 }
 
-/// Reads a page of the rows of `target`, after `resume`.
+/// Reads a page of the rows of `target`, starting after `resume`.
 pub(crate) async fn page_of(
     shard: &Shard,
     plan: &ReadPlan,
@@ -49,7 +49,7 @@ pub(crate) async fn page_of(
             if let Some(unfinished) = unfinished {
                 page = Box::pin(finish_page(shard, plan, &keys, unfinished)).await?;
             }
-            // A page that ends with all that the last partition may give is known to be the last.
+            // A page that ends with the last row that the last partition may return is known to be the last page.
             let is_over = |resume: &Resume| {
                 let all = plan.table.clustering_len == 0
                     || resume.position.comparable.is_none()
@@ -82,7 +82,7 @@ pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> 
     }
 }
 
-/// A token as a bound and whether it is inclusive.
+/// A token as a bound, with whether it is inclusive.
 type BoundToken = Option<(Token, bool)>;
 
 fn token_bounds(
@@ -98,7 +98,8 @@ fn token_bounds(
     Ok((token(lower)?, token(upper)?))
 }
 
-/// Whether a named key's token lies between bounds. As on Cassandra, bounds in the wrong order mean what lies outside.
+/// Whether the token of a named key lies between bounds. As in Cassandra, bounds in the wrong order mean the tokens
+/// outside of them.
 fn lies_between(token: Token, lower: BoundToken, upper: BoundToken) -> bool {
     let above = lower.is_none_or(|(low, inclusive)| token > low || inclusive && token == low);
     let below = upper.is_none_or(|(high, inclusive)| token < high || inclusive && token == high);
@@ -119,8 +120,8 @@ fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Fa
     }
 }
 
-/// The range between two bounds (with whether they are inclusive); `None` if it is empty. The smallest token as a bound
-/// means the start or the end of the ring.
+/// The range between two bounds, each with whether it is inclusive; `None` if the range is empty. The smallest token as
+/// a bound means the start or the end of the ring.
 fn range_of(lower: BoundToken, upper: BoundToken) -> Option<TokenRange> {
     let lower = lower.filter(|(token, _)| *token != Token::MIN);
     let upper = upper.filter(|(token, _)| *token != Token::MIN);
@@ -141,7 +142,7 @@ fn range_of(lower: BoundToken, upper: BoundToken) -> Option<TokenRange> {
             token => token,
         },
     };
-    // Above the last token, or between two neighbours.
+    // Above the last token, or between two adjacent tokens.
     let empty = after == Token::MAX || until != Token::MIN && after >= until;
     (!empty).then_some(TokenRange { after, until })
 }

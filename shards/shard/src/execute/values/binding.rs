@@ -10,14 +10,15 @@ use std::cmp::Ordering;
 /// Most partitions, rows or slices that the IN restrictions of one statement may name together.
 pub(crate) const COMBINATIONS_MAX: usize = 65_536;
 
-/// The values of one request in the order of the markers, with what evaluating needs.
+/// The values of a request in the order of the markers, with what is needed to evaluate terms.
 pub(crate) struct Values<'v> {
     /// One per marker.
     pub(crate) bound: Cow<'v, [BoundValue<'v>]>,
 }
 
 impl<'v> Values<'v> {
-    /// Matches a request's values with `markers`; `wrong_count` makes the text for too many or too few.
+    /// Matches a request's values with `markers`; `wrong_count` makes the failure's text if there are too many or too
+    /// few.
     pub(crate) fn of(
         markers: &[ColumnSpec],
         parameters: &'v QueryParameters<'v>,
@@ -25,7 +26,7 @@ impl<'v> Values<'v> {
     ) -> Result<Values<'v>, Failure> {
         let bound: Cow<'v, [BoundValue<'v>]> = match &parameters.names {
             None => Cow::Borrowed(&parameters.values),
-            // A marker without a value of its name makes the count wrong.
+            // A marker for which no value of its name was sent makes the count wrong.
             Some(names) => markers
                 .iter()
                 .filter_map(|marker| {
@@ -40,7 +41,7 @@ impl<'v> Values<'v> {
         Ok(Values { bound })
     }
 
-    /// Values in the order of the markers, whose count was checked already.
+    /// Values in the order of the markers, whose count the caller has checked.
     pub(crate) fn in_order(bound: &'v [BoundValue<'v>]) -> Values<'v> {
         Values { bound: Cow::Borrowed(bound) }
     }
@@ -56,19 +57,20 @@ impl<'v> Values<'v> {
         term.evaluate(cql_type, &self.bound, &mut context as &mut dyn EvaluationContext)
     }
 
-    /// Evaluates a term for a key column.
+    /// Evaluates a term that restricts a key column.
     fn evaluate_for<'a>(&'a self, shard: &Shard, term: &'a Term, column: &Column) -> Result<Value<'a>, Failure> {
         if let (Term::Marker(marker), true) = (term, column.descending && column.cql_type.is_collection())
             && let Some(BoundValue::Bytes(bytes)) = self.bound.get(*marker as usize)
         {
-            // In the type of such a column Cassandra sees no collection: it takes the bytes as they are.
+            // Cassandra does not see a collection in the type of a descending column, so it takes the bytes as they
+            // are.
             value::validate(&column.cql_type, bytes).map_err(|error| Failure::invalid(error.0))?;
             return Ok(Value::Bytes(Cow::Borrowed(bytes)));
         }
         self.evaluate(shard, term, &column.cql_type)
     }
 
-    /// The value of a term that restricts `column`: neither null nor unset.
+    /// The value of a term that restricts `column`. Fails for null and unset.
     pub(crate) fn restriction<'a>(
         &'a self,
         shard: &Shard,
@@ -82,7 +84,7 @@ impl<'v> Values<'v> {
         }
     }
 
-    /// The values of a choice, each once and in the columns' order, those of several columns one after another.
+    /// The values of a choice, sorted and without duplicates; those of several columns follow each other.
     fn choices<'a>(
         &'a self,
         shard: &Shard,
@@ -107,7 +109,7 @@ impl<'v> Values<'v> {
         Ok(found)
     }
 
-    /// The values of `IN ?`, null for null.
+    /// The values of `IN ?`; null elements give `None`.
     pub(crate) fn list<'a>(&'a self, marker: u16, column: &Column) -> Result<Vec<Option<Cow<'a, [u8]>>>, Failure> {
         let invalid = |error: ValueError| Failure::invalid(error.0);
         let list = match self.bound.get(marker as usize) {
@@ -166,7 +168,7 @@ impl<'v> Values<'v> {
         Ok(in_order(found, columns))
     }
 
-    /// The values of a tuple, null for null; fewer than `columns` if a bound tuple is shorter.
+    /// The values of a tuple; null gives `None`. There are fewer than `columns` if a bound tuple is shorter.
     pub(crate) fn tuple<'a>(
         &'a self,
         shard: &Shard,
@@ -206,8 +208,8 @@ impl<'v> Values<'v> {
         }
     }
 
-    /// Every way to choose values of the first of `columns`, in their order. As in Cassandra what comes after an empty
-    /// IN is not looked at.
+    /// All combinations of choices for the first of `columns`, in order. As in Cassandra, choices after an empty IN are
+    /// not evaluated.
     pub(crate) fn prefixes<'a>(
         &'a self,
         shard: &Shard,
@@ -237,7 +239,7 @@ impl<'v> Values<'v> {
     }
 }
 
-/// The values of a tuple that has all of them, or the first column that has none.
+/// The values of a tuple if all are present, otherwise the first column without one.
 fn complete<'a, 'c>(
     values: Vec<Option<Cow<'a, [u8]>>>,
     columns: &'c [Column],
@@ -246,14 +248,14 @@ fn complete<'a, 'c>(
     columns.iter().map(|column| values.next().flatten().ok_or(column)).collect()
 }
 
-/// The order of two values of a key column, in which Cassandra works through rows. Of values that are equal in it (1.0
-/// and 1.00) it takes the first.
+/// The order of two values of a key column in which Cassandra works through rows. Of values that are equal in this
+/// order (1.0 and 1.00) the first is taken.
 fn in_table_order(column: &Column, a: &[u8], b: &[u8]) -> Ordering {
     let order = value::compare(&column.cql_type, a, b);
     if column.descending { order.reverse() } else { order }
 }
 
-/// Tuples in the columns' order, each once, their values one after another.
+/// Tuples sorted by the columns' order, without duplicates; their values follow each other.
 fn in_order<'a>(mut tuples: Vec<Vec<Cow<'a, [u8]>>>, columns: &[Column]) -> Vec<Cow<'a, [u8]>> {
     let order = |a: &[Cow<'_, [u8]>], b: &[Cow<'_, [u8]>]| {
         let each = columns.iter().zip(a.iter().zip(b));
@@ -274,17 +276,17 @@ fn tuple_type(columns: &[Column]) -> CqlType {
     CqlType::Tuple(columns.iter().map(|column| column.cql_type.clone()).collect())
 }
 
-/// `(a,b)`
+/// The columns of a tuple as error texts show them: `(a,b)`.
 fn tuple_name(columns: &[Column]) -> String {
     let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
     format!("({})", names.join(","))
 }
 
-/// Values for the first columns of a key, all ways to choose them.
+/// All combinations of values for the first columns of a key.
 pub(crate) struct Prefixes<'a> {
     /// Values per prefix.
     width: usize,
-    /// Prefixes; one even if it has no values.
+    /// How many prefixes there are; one even if it has no values.
     len: usize,
     flat: Vec<Cow<'a, [u8]>>,
 }
@@ -300,7 +302,7 @@ impl<'a> Prefixes<'a> {
         self.width
     }
 
-    /// How many prefixes.
+    /// How many prefixes there are.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
@@ -310,7 +312,7 @@ impl<'a> Prefixes<'a> {
         (0..self.len).map(|n| &self.flat[n * self.width..(n + 1) * self.width])
     }
 
-    /// Each prefix with each of the choices (of `width` values each) after it, the choices changing fastest.
+    /// Appends each of `choices` (of `width` values each) to each prefix; the choices vary fastest.
     fn times(&self, width: usize, choices: &[Cow<'a, [u8]>]) -> Result<Prefixes<'a>, Failure> {
         let count = choices.len() / width.max(1);
         let len = self.len.checked_mul(count).filter(|&len| len <= COMBINATIONS_MAX).ok_or_else(|| {
@@ -335,17 +337,17 @@ fn unset(column: &Column) -> Failure {
     Failure::invalid(format!("Invalid unset value for column {}", column.name))
 }
 
-/// The text for an EXECUTE with too many or too few values.
+/// The failure's text for an EXECUTE with too many or too few values.
 pub(crate) fn wrong_count_executed(markers: usize, values: usize) -> String {
     format!("there were {markers} markers(?) in CQL but {values} bound variables")
 }
 
-/// The text for a statement of a BATCH message with too many or too few values.
+/// The failure's text for a statement of a BATCH message with too many or too few values.
 pub(crate) fn wrong_count_in_batch(markers: usize, values: usize) -> String {
     format!("There were {markers} markers(?) in CQL but {values} bound variables")
 }
 
-/// The text for a QUERY with too many or too few values.
+/// The failure's text for a QUERY with too many or too few values.
 pub(crate) fn wrong_count_queried(_markers: usize, _values: usize) -> String {
     "Invalid amount of bind variables".into()
 }
@@ -368,11 +370,11 @@ mod tests {
     fn the_last_choices_change_fastest() {
         let values = |text: &'static str| text.bytes().map(|byte| Cow::Owned(vec![byte])).collect::<Vec<_>>();
         let prefixes = Prefixes::new(0, 1, Vec::new()).times(1, &values("ab")).expect("two");
-        // Two tuples of two columns each.
+        // Two tuples, each of two columns.
         let prefixes = prefixes.times(2, &values("xyzw")).expect("four");
         let rows: Vec<String> = prefixes.iter().map(|row| row.iter().map(|value| value[0] as char).collect()).collect();
         assert_eq!(rows, ["axy", "azw", "bxy", "bzw"]);
-        // A choice without values leaves nothing.
+        // A choice without values leaves no prefixes.
         assert_eq!(prefixes.times(1, &[]).expect("none").len(), 0);
     }
 }

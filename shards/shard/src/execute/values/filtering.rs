@@ -72,7 +72,7 @@ fn push_conditions(
     Ok(())
 }
 
-/// `(a, b) = ?` as one condition per column.
+/// Adds `(a, b) = ?` as one condition per column.
 fn push_tuple(
     shard: &Shard,
     table: &Table,
@@ -98,7 +98,7 @@ fn place_of(table: &Table, id: ColumnId) -> Result<usize, Failure> {
     place.ok_or_else(|| Failure::invalid("A column of the WHERE clause was dropped"))
 }
 
-/// The values of IN up to the first that is null or unset, as on Cassandra.
+/// The values of IN up to the first that is null or unset, as in Cassandra.
 fn list(shard: &Shard, choice: &Choice, column: &Column, values: &Values<'_>) -> Result<Vec<Box<[u8]>>, Failure> {
     let mut found = Vec::new();
     match choice {

@@ -9,14 +9,14 @@ use std::borrow::Cow;
 
 /// Serialised partition keys.
 pub(crate) enum Keys<'a> {
-    /// One, borrowed where the key has one column.
+    /// One key, borrowed if it has one column.
     One(Cow<'a, [u8]>),
-    /// In the order of their values.
+    /// Several keys, in the order of their values.
     Many(Vec<Vec<u8>>),
 }
 
 impl<'a> Keys<'a> {
-    /// The keys that `choices` (one per partition key column) name, none of them empty or too long.
+    /// The keys that `choices` (one per partition key column) name. Fails if one is empty or too long.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -28,7 +28,7 @@ impl<'a> Keys<'a> {
         Ok(keys)
     }
 
-    /// The keys that `choices` name, empty ones too: a SELECT of no rows does not look at its keys.
+    /// The keys that `choices` name, without checking them: a SELECT that names no rows does not look at its keys.
     pub(crate) fn unchecked(
         shard: &Shard,
         table: &Table,
@@ -60,7 +60,6 @@ impl<'a> Keys<'a> {
         })
     }
 
-    /// The keys.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let (one, many) = match self {
             Keys::One(key) => (Some(&**key), [].as_slice()),

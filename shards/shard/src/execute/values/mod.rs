@@ -1,6 +1,6 @@
-//! What the values of a request make of a plan's terms: keys, slices of rows, filters, timeouts.
+//! Turning the values of a request and the terms of a plan into keys, slices of rows, filters and timeouts.
 //!
-//! Nothing here reads, writes or waits. [`binding`] matches values with markers, the rest builds on it.
+//! Nothing here reads, writes or waits. [`binding`] matches values with markers; the other modules build on it.
 
 pub(crate) mod binding;
 pub(crate) mod filtering;

@@ -1,9 +1,10 @@
-//! Clustering restrictions to slices and to bounds of range deletions.
+//! Turning clustering restrictions into slices and into bounds of range deletions.
 //!
-//! A slice `(a, b) > (1, 2)` follows the order of the values. Where columns descend that is not the table's order:
-//! * All columns of the slice in one direction: one range, its ends changed over if they descend.
-//! * Mixed: the slice is split into the rows at the bound's first value, which the rest of the bound restricts further,
-//!   and those beyond it; what touches again is joined.
+//! A slice `(a, b) > (1, 2)` follows the order of the values. Where columns are descending, that is not the table's
+//! order:
+//! * If all columns of the slice have one direction, it is one range; its ends are swapped if they are descending.
+//! * If directions are mixed, the slice is split into the rows with the bound's first value, which the rest of the
+//!   bound restricts further, and those beyond it; adjacent ranges are joined.
 //!
 //! Invariants: slices come in the table's order and do not overlap; a restriction that no row can meet gives no slice.
 
@@ -17,7 +18,8 @@ use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-/// All rows that begin with some values, one at least: the one row, if all clustering columns have one.
+/// The slice of all rows that begin with some values, at least one; it is a single row if all clustering columns have a
+/// value.
 pub(crate) fn slice_of<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]> + Clone) -> Slice {
     let bound = |side| {
         let mut out = Vec::new();
@@ -27,49 +29,49 @@ pub(crate) fn slice_of<'v>(table: &Table, values: impl Iterator<Item = &'v [u8]>
     Slice { start: bound(BoundSide::Before), end: bound(BoundSide::After) }
 }
 
-/// A restriction with its values.
+/// A clustering restriction with its values.
 pub(crate) struct Bounds<'a> {
-    /// Values of the first clustering columns.
+    /// Values of the first clustering columns, in all combinations.
     prefixes: Prefixes<'a>,
-    /// Bounds of the columns after them.
+    /// The lower bound of the columns after them.
     lower: Option<Edge<'a>>,
-    /// See `lower`.
+    /// The upper bound of the columns after them.
     upper: Option<Edge<'a>>,
-    /// Whether the rows end before every value.
+    /// Whether the rows end before every value, because the end is null.
     ends_at_null: bool,
 }
 
-/// A bound of a slice.
+/// One bound of a slice.
 struct Edge<'a> {
-    /// Values of the first columns of the slice.
+    /// Values of the first columns that the slice restricts.
     values: Vec<Cow<'a, [u8]>>,
-    /// `<=` and `>=`.
+    /// Whether the bound is `<=` or `>=`.
     inclusive: bool,
 }
 
-/// Rows between two places of a partition, in the table's order.
+/// The rows between two positions of a partition, in the table's order.
 pub(crate) struct RowRange<'b> {
-    /// Where it begins.
     pub(crate) start: RangeEnd<'b>,
-    /// Where it ends.
     pub(crate) end: RangeEnd<'b>,
 }
 
-/// An end of a range.
+/// One end of a range.
 #[derive(Clone)]
 pub(crate) struct RangeEnd<'b> {
-    /// The first values of a clustering, possibly none.
+    /// The first values of a clustering; may be empty.
     pub(crate) values: Vec<&'b [u8]>,
-    /// Whether the rows that begin with the values lie inside.
+    /// Whether rows that begin with these values belong to the range.
     pub(crate) inclusive: bool,
 }
 
 impl<'a> Bounds<'a> {
-    /// Evaluates a restriction. Null sorts before every value, as on Cassandra: at the start of a range it is no bound,
-    /// and at the end, for no row is before it, it gives `None` beside a start and alone bounds without slices. A
-    /// deletion ([`NullBound::Refused`]) takes the second only, and only of a range with two ends, and so does one that
-    /// names columns ([`NullBound::Open`]), to which other nulls are no bounds. Below an empty IN no bound is looked
-    /// at, and it gives `None` too.
+    /// Evaluates a restriction; `None` if no row can meet it.
+    ///
+    /// Null sorts before every value, as in Cassandra. A null at the start of a range is no bound. A null at the end
+    /// leaves no rows: the result is `None` if the range has a start too, otherwise bounds without slices. Deletions
+    /// accept a null only at the end of a range that also has a start; other nulls are an error for a deletion of rows
+    /// ([`NullBound::Refused`]) and no bound for one that names columns ([`NullBound::Open`]). After an empty IN no
+    /// bound is evaluated, and the result is `None`.
     pub(crate) fn of(
         shard: &Shard,
         table: &Table,
@@ -105,19 +107,19 @@ impl<'a> Bounds<'a> {
         Ok(Some(bounds))
     }
 
-    /// Whether the rows end before every value.
+    /// Whether the rows end before every value, because the end is null.
     pub(crate) fn ends_at_null(&self) -> bool {
         self.ends_at_null
     }
 
-    /// The slices, in order.
+    /// The slices, in the table's order.
     pub(crate) fn slices(&self, table: &Table) -> Arc<[Slice]> {
         if self.ends_at_null {
             return Arc::from([]);
         }
         let mut prefixes = self.prefixes.iter();
         if let (None, None, Some(prefix), None) = (&self.lower, &self.upper, prefixes.next(), prefixes.next()) {
-            // Most reads name one row: its slice is made without anything around it.
+            // Most reads name one row: make its slice without any detour.
             return match prefix {
                 [] => Arc::from([Slice::all()]),
                 _ => Arc::from([slice_of(table, prefix.iter().map(|value| &**value))]),
@@ -126,7 +128,7 @@ impl<'a> Bounds<'a> {
         self.ranges(table).into_iter().map(|(_, slice)| slice).collect()
     }
 
-    /// The ranges with their slices, in order.
+    /// The ranges with their slices, in the table's order.
     pub(crate) fn ranges(&self, table: &Table) -> Vec<(RowRange<'_>, Slice)> {
         let mut ranges = Vec::with_capacity(self.prefixes.len());
         for prefix in self.prefixes.iter() {
@@ -175,10 +177,10 @@ impl<'a> Bounds<'a> {
     }
 }
 
-/// What is left of a bound: its next values and whether it is inclusive.
+/// The part of a bound that is not used yet: its next values, and whether it is inclusive.
 type Rest<'b> = Option<(&'b [Cow<'b, [u8]>], bool)>;
 
-/// The ranges of a slice over `columns`, which differ in direction, below the rows that begin with `prefix`.
+/// Adds the ranges of a slice over `columns`, whose directions differ, below the rows that begin with `prefix`.
 fn split<'b>(
     prefix: &mut Vec<&'b [u8]>,
     columns: &[Column],
@@ -189,7 +191,7 @@ fn split<'b>(
     let mut open = [lower, upper];
     for bound in &mut open {
         match bound {
-            // The rows at the end of a bound.
+            // The whole bound is used: only the rows at its end are left.
             Some(([], true)) => *bound = None,
             Some(([], false)) => return,
             _ => {}
@@ -255,7 +257,7 @@ pub(crate) enum NullBound {
     Refused,
 }
 
-/// `Ok(None)`: the bound is null.
+/// Evaluates a bound. `Ok(None)` if it is null and `nulls` allows that.
 fn edge<'a>(
     shard: &Shard,
     limit: &'a SliceBound,

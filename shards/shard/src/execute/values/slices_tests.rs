@@ -1,4 +1,4 @@
-//! Slices against the meaning of the bounds they come from, row by row.
+//! Compares slices with the meaning of the bounds that they come from, row by row.
 
 use super::*;
 use model::schema::TableOptions;
@@ -69,7 +69,7 @@ fn check(descending: [bool; COLUMNS], prefixes: &[Vec<u8>], lower: Limit, upper:
     };
     let slices = bounds.slices(&table);
     let case = format!("{descending:?} {prefixes:?} {lower:?} {upper:?} {slices:?}");
-    // In order and with gaps between: what touches was joined.
+    // In order and with gaps between them, because adjacent slices are joined.
     assert!(slices.is_sorted_by(|a, b| a.end < b.start), "{case}");
     for n in 0..VALUES.pow(COLUMNS as u32) {
         let row = [n / VALUES / VALUES, n / VALUES % VALUES, n % VALUES];
@@ -81,7 +81,7 @@ fn check(descending: [bool; COLUMNS], prefixes: &[Vec<u8>], lower: Limit, upper:
     }
 }
 
-/// Random bounds behind random prefixes, in every mixture of directions.
+/// Random bounds after random prefixes, with every mixture of directions.
 #[test]
 fn slices_hold_what_the_bounds_mean() {
     let mut state = 1u64;

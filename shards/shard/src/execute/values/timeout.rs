@@ -1,4 +1,4 @@
-//! USING TIMEOUT.
+//! The timeout of a request.
 
 use super::binding::Values;
 use crate::shard_state::Shard;

@@ -1,6 +1,6 @@
 //! BATCH messages and BEGIN ... APPLY BATCH.
 //!
-//! All statements have one timestamp unless they bring their own. Changes of one partition become one mutation, applied
+//! All statements have one timestamp unless they state their own. Changes of one partition become one mutation, applied
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
@@ -25,7 +25,7 @@ use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryPa
 use std::rc::Rc;
 use std::time::Duration;
 
-/// A BATCH message.
+/// Runs a BATCH message.
 pub(crate) async fn message(
     shard: &Shard,
     session: &Session,
@@ -97,8 +97,9 @@ pub(crate) async fn message(
     Ok(Answer { warnings: told, ..answer })
 }
 
-/// What Cassandra says of a batch when `failure` is wrong with the statement after those of `building`: it looks at the
-/// keys of all statements first, then runs one statement after another, those among them that read.
+/// The failure that Cassandra reports for a batch when `failure` occurred in the statement after those of `building`:
+/// it checks the keys of all statements first, then runs one statement after another, and those that read may fail
+/// earlier.
 async fn first_failure<'m>(
     shard: &Shard,
     parts: impl Iterator<Item = (&'m Modify, Values<'m>)>,
@@ -111,13 +112,13 @@ async fn first_failure<'m>(
     if building.later.is_empty() {
         return failure;
     }
-    // Locks must be released, even if the client is gone.
+    // Locks must be released even if the client's request is dropped.
     let shard = shard.clone();
     let found = runtime::spawn(async move { building.check(&shard).await }).await;
     found.err().unwrap_or(failure)
 }
 
-/// What is wrong with a key of any statement of a batch.
+/// The first failure of a key among all statements of a batch.
 fn failure_of_keys<'m>(shard: &Shard, parts: impl Iterator<Item = (&'m Modify, Values<'m>)>) -> Option<Failure> {
     parts.into_iter().find_map(|(modify, values)| check_keys(shard, modify, &values).err())
 }
@@ -131,12 +132,12 @@ fn check_keys(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<(),
     Keys::of(shard, &modify.table, &modify.keys, &Values::in_order(&bound)).map(|_| ())
 }
 
-/// The answer to a batch of no statements, of whatever kind.
+/// The answer to a batch without statements, of any kind.
 fn nothing() -> Answer {
     Answer { response: Response::Void, warnings: Vec::new() }
 }
 
-/// A BEGIN BATCH statement.
+/// Runs a BEGIN BATCH statement.
 pub(crate) async fn statement(
     shard: &Shard,
     statement: &Statement,
@@ -160,7 +161,7 @@ pub(crate) async fn statement(
     building.write(shard, timeout).await
 }
 
-/// How long a batch of these statements may take.
+/// How long a batch of these statements may take if it has no USING TIMEOUT.
 fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'m Modify>) -> Duration {
     let config = shard.config();
     match statements.any(|modify| modify.table.is_counter()) {
@@ -169,7 +170,7 @@ fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'
     }
 }
 
-/// Writes the parts of one statement that reads before it writes, all or none of them.
+/// Applies the changes that one statement makes after reading, in several partitions: all or none of them.
 pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, terms: &AckTerms) -> Result<(), Failure> {
     if readings.is_empty() {
         return Ok(());
@@ -180,12 +181,12 @@ pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, ter
     building.write(shard, terms.timeout).await.map(|_| ())
 }
 
-/// A batch in the making, or a statement over several partitions.
+/// A batch under construction, or one statement that reads in several partitions.
 struct Building {
-    /// `None` for a statement.
+    /// `None` for a single statement.
     kind: Option<BatchKind>,
     mutations: Mutations,
-    /// Changes of lists and the statements after them: they become part of `mutations` once the lists were read.
+    /// Changes of lists and the statements after them; they are added to `mutations` when the lists were read.
     later: Vec<Later>,
     terms: Option<AckTerms>,
     tables: Vec<String>,
@@ -206,7 +207,7 @@ impl Building {
         when: WriteTimes,
     ) -> Result<(), Failure> {
         let timeout = shard.config().write_timeout;
-        // Cassandra does not refuse serial levels here and waits for as many replicas.
+        // Cassandra does not refuse serial levels here; it waits for as many replicas as the matching quorum level.
         let consistency = match parameters.consistency {
             Consistency::Serial => Consistency::Quorum,
             Consistency::LocalSerial => Consistency::LocalQuorum,
@@ -248,7 +249,7 @@ impl Building {
         match runtime::timeout(timeout, running.as_mut()).await {
             Some(result) => result,
             None => {
-                // Locks must be released: it goes on without its client.
+                // Locks must be released, so the write goes on without its client.
                 runtime::spawn(running);
                 let kind = match kind {
                     Some(BatchKind::Logged) => "BATCH",
@@ -260,7 +261,7 @@ impl Building {
         }
     }
 
-    /// Locks, reads, writes and unlocks. Must run to its end.
+    /// Locks, reads, writes and unlocks. Must be polled to its end.
     async fn write_locked(mut self, shard: Shard, timeout: Duration) -> Result<Answer, Failure> {
         let later = std::mem::take(&mut self.later);
         let mut tickets = Tickets::new();
@@ -272,7 +273,7 @@ impl Building {
         result
     }
 
-    /// Whether the mutations can be built from what is there now; nothing is written. Must run to its end.
+    /// Fails if the mutations cannot be built from the current lists; writes nothing. Must be polled to its end.
     async fn check(mut self, shard: &Shard) -> Result<(), Failure> {
         let later = std::mem::take(&mut self.later);
         let mut tickets = Tickets::new();

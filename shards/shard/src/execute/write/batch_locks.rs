@@ -1,13 +1,13 @@
-//! Batches with changes that depend on what is there: elements of lists by index or by value.
+//! Batches with changes that depend on what is stored: elements of lists by index or by value.
 //!
-//! 1. The partitions that such changes concern are locked on the cores that own them, one after another in the order of
-//!    table and token; with each lock come the lists asked for.
-//! 2. The mutations are built from what was there before the batch, those of later statements after them, so that the
-//!    elements of lists are in the order of the statements; they are written as those of any batch.
-//! 3. The locks are given back.
+//! 1. The partitions of such changes are locked on the cores that own them, one after another in the order of table and
+//!    token; each lock is granted together with the lists asked for.
+//! 2. All mutations are built from the lists as they were before the batch. Those of later statements are added after
+//!    them, so that list elements are in the order of the statements. They are written like those of any batch.
+//! 3. The locks are released.
 //!
-//! Invariants: locks are taken in one order everywhere, so that two batches never wait for each other; what was taken
-//! is let go whatever happens between.
+//! Invariants: locks are taken in the same order everywhere, so that two batches never wait for each other; every lock
+//! that was taken is released, whatever happens in between.
 
 use crate::coordinator::too_many_calls;
 use crate::execute::values::binding::Values;
@@ -21,11 +21,11 @@ use model::{Failure, Home, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
 
-/// A part of a batch that is built once the lists are there.
+/// A part of a batch that is built after the lists were read.
 pub(super) enum Later {
-    /// A change of lists.
+    /// A change that depends on lists.
     Reading(ListChange),
-    /// A statement that reads nothing, after one that does.
+    /// A statement that reads nothing but follows one that does.
     Plain { modify: Modify, bound: Vec<OwnedBound>, home: Home, when: WriteTimes },
 }
 
@@ -45,10 +45,10 @@ impl Later {
     }
 }
 
-/// The locks that a batch holds: which core holds which ticket. To be given back by [`unlock`], whatever happens.
+/// The locks that a batch holds, each as the core and its ticket. Must be released by [`unlock`], whatever happens.
 pub(super) type Tickets = Vec<(ShardId, u64)>;
 
-/// Gives back what [`lock_and_build`] took.
+/// Releases the locks that [`lock_and_build`] took.
 pub(super) async fn unlock(shard: &Shard, tickets: Tickets) -> Result<(), Failure> {
     for (to, ticket) in tickets {
         shard.call(to, Request::Unlock(ticket)).await.done()?;
@@ -56,15 +56,15 @@ pub(super) async fn unlock(shard: &Shard, tickets: Tickets) -> Result<(), Failur
     Ok(())
 }
 
-/// Locks the partitions that `later` reads, reads them and adds what `later` writes to `mutations`. Tickets of locks
-/// taken are in `tickets` even when it fails.
+/// Locks the partitions that `later` reads, reads them and adds what `later` writes to `mutations`. The tickets of
+/// locks taken are in `tickets` even if it fails.
 pub(super) async fn lock_and_build(
     shard: &Shard,
     later: &[Later],
     mutations: &mut Mutations,
     tickets: &mut Tickets,
 ) -> Result<(), Failure> {
-    // Keys whose tokens collide share a lock.
+    // Keys with the same token share a lock.
     let mut locks: BTreeMap<(TableId, Token), (ShardId, LockRequest)> = BTreeMap::new();
     for later in later {
         let Later::Reading(change) = later else { continue };

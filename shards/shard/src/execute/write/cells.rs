@@ -1,10 +1,11 @@
 //! What a statement writes into each row: cells, elements of collections, fields of user types.
 //!
 //! As in Cassandra, a new value for a whole collection deletes what is older than the write (timestamp - 1) and adds
-//! its elements; elements of a list have timeuuids for paths, ascending at its end, and mirrored at 2010-01-01 so that
-//! they descend at its beginning.
+//! its elements. The paths of list elements are timeuuids: ascending for elements appended, and mirrored at 2010-01-01,
+//! so that they descend, for elements prepended.
 //!
-//! Invariants: pieces are sorted as row blobs want them, one per place; what has no collections costs one vector.
+//! Invariants: pieces are sorted as row blobs need them, with one piece per column and path; without collections only
+//! one vector is allocated.
 
 use crate::execute::values::binding::Values;
 use crate::execute::write::counter_amounts::{amount, negated};
@@ -18,10 +19,10 @@ use model::value::{TupleElements, compare, elements};
 use model::{ColumnId, CqlType, Failure, Table, merge};
 use std::borrow::Cow;
 
-/// 2010-01-01 in 100 ns since 1582-10-15: where the times of elements at a list's beginning are mirrored.
+/// 2010-01-01 in 100 ns since 1582-10-15, at which the times of prepended list elements are mirrored.
 const LIST_REFERENCE_TICKS: i64 = 0x01b2_1dd2_1381_4000 + 1_262_304_000_000 * 10_000;
 
-/// Pieces that take more bytes than a mutation may have: elements of lists have paths of 16.
+/// More pieces than fit in a mutation: each list element has a path of 16 bytes.
 const PIECES_MAX: usize = MUTATION_BYTES_MAX / 16;
 
 /// What is written into each row, in the order of row blobs.
@@ -31,7 +32,7 @@ pub(super) struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    /// Whether what is written first is the deletion of a value.
+    /// Whether the first piece deletes a value.
     pub(super) fn first_deletes(&self) -> bool {
         self.pieces.first().is_some_and(|piece| matches!(piece.what, What::Deleted | What::ColumnDeleted))
     }
@@ -46,18 +47,18 @@ struct Piece<'a> {
 enum What<'a> {
     Value(Cow<'a, [u8]>),
     Deleted,
-    /// The context of a change of a counter.
+    /// A change of a counter, as its context.
     Counted(Vec<u8>),
-    /// The whole collection, up to the write.
+    /// Deletes the whole collection, up to and including the write's timestamp.
     ColumnDeleted,
-    /// The whole collection, before the write.
+    /// Deletes the whole collection, up to before the write's timestamp.
     ColumnReplaced,
 }
 
-/// What a cell takes beside its value and path, about.
+/// Estimated bytes of a cell besides its value and path.
 const CELL_BYTES: usize = 16;
 
-/// Whether doing an operation twice counts or adds elements twice.
+/// Whether doing an operation twice counts twice or adds elements twice.
 fn adds(table: &Table, operation: &Operation) -> bool {
     if matches!(operation.change, ColumnChange::Increment(_) | ColumnChange::Decrement(_)) {
         return true;
@@ -93,8 +94,8 @@ impl Piece<'_> {
 }
 
 impl<'a> Cells<'a> {
-    /// What `operations` write when they are done so many times, which is seen where elements are added to a list and
-    /// where something is counted.
+    /// The pieces that `operations` write when they are done `times` times. The number matters only for operations that
+    /// add elements to a list or change a counter.
     pub(super) fn of(
         shard: &Shard,
         table: &Table,
@@ -108,7 +109,7 @@ impl<'a> Cells<'a> {
         if found.is_ok() || operations.is_sorted_by_key(|operation| operation.written) {
             return found;
         }
-        // As in Cassandra the operation that was written first tells what is wrong with it.
+        // As in Cassandra, of several failures the one of the operation that stands first in the statement is reported.
         let mut written: Vec<&Operation> = operations.iter().collect();
         written.sort_by_key(|operation| operation.written);
         Cells::after(shard, table, written.into_iter(), values, lists, when, times)
@@ -130,7 +131,7 @@ impl<'a> Cells<'a> {
         let again = (1..times).flat_map(|_| operations.clone().filter(|operation| adds(table, operation)));
         for operation in first.chain(again) {
             if cells.pieces.len() > PIECES_MAX {
-                // More than a mutation holds: it is refused by its length.
+                // More than fits in a mutation, which will be refused for its length.
                 break;
             }
             let cql_type = table.column_by_id(operation.column).map_or(&CqlType::Blob, |column| &column.cql_type);
@@ -169,7 +170,7 @@ impl<'a> Cells<'a> {
         Ok(cells)
     }
 
-    /// About the bytes that they take in a row.
+    /// Estimated bytes of the pieces in a row.
     pub(super) fn room(&self) -> usize {
         let value = |piece: &Piece<'_>| match &piece.what {
             What::Value(value) => value.len(),
@@ -197,7 +198,7 @@ impl<'a> Cells<'a> {
         self.pieces.push(Piece { column, path, what });
     }
 
-    /// Adds to a counter, which may have been added to before.
+    /// Adds to a counter, to which an earlier operation may have added.
     fn count(&mut self, column: ColumnId, amount: i64) {
         let own = self.pieces.iter_mut().find(|piece| piece.column == column);
         match own.map(|piece| &mut piece.what) {
@@ -209,7 +210,7 @@ impl<'a> Cells<'a> {
         }
     }
 
-    /// Brings the pieces into order; of several for one place the one stays that would win by its content.
+    /// Sorts the pieces; of several with one column and path the one stays that would win by its content.
     fn sort(&mut self) {
         self.pieces.sort_by(|a, b| a.place().cmp(&b.place()));
         let when = WriteTimes { timestamp: 1, ranges_deleted_at: 1, now_in_seconds: 0 };
@@ -225,7 +226,7 @@ impl<'a> Cells<'a> {
         });
     }
 
-    /// A list as it is after the operations so far, which are seen by those that follow.
+    /// A list after the operations so far, as the operations that follow see it.
     fn list(&self, column: ColumnId, lists: &Lists, when: WriteTimes) -> Vec<ListElement> {
         let mut list = lists.get(&column).cloned().unwrap_or_default();
         for piece in self.pieces.iter().filter(|piece| piece.column == column) {
@@ -250,7 +251,8 @@ impl<'a> Cells<'a> {
         list
     }
 
-    /// An operation on a collection or user type that is not frozen. `list`: the elements of a list that it reads.
+    /// An operation on a non-frozen collection or user type. `list`: the current elements, if it is a list that the
+    /// operation reads.
     fn change_parts(
         &mut self,
         shard: &Shard,
@@ -350,15 +352,14 @@ impl<'a> Cells<'a> {
                 if let Value::Bytes(bytes) = values.evaluate(shard, term, cql_type)? {
                     let unwanted = split(&bytes, false);
                     for found in list {
-                        // By their bytes, as in Cassandra: 1.0 does not remove 1.00.
+                        // Compared by their bytes, as in Cassandra: 1.0 does not remove 1.00.
                         if unwanted.iter().any(|value| *value == found.value) {
                             self.push(column, Some(Cow::Owned(found.path.clone())), What::Deleted);
                         }
                     }
                 }
             }
-            // Of what is no collection, or of a conditional change, which knows what there is and sets what comes of
-            // it.
+            // These do not apply to collections; in conditional changes `sums` replaces them by plain values.
             ColumnChange::Increment(_) | ColumnChange::Decrement(_) | ColumnChange::Increase { .. } => {}
             ColumnChange::DeleteField(field) => {
                 self.push(column, Some(Cow::Owned(field.to_be_bytes().to_vec())), What::Deleted);
@@ -367,7 +368,7 @@ impl<'a> Cells<'a> {
         Ok(())
     }
 
-    /// Adds the elements, entries or fields of an encoded value.
+    /// Adds the elements, entries or fields of an encoded value as cells.
     fn add_parts(
         &mut self,
         shard: &Shard,
@@ -425,7 +426,7 @@ fn index_of(value: Value<'_>) -> Result<i32, Failure> {
     }
 }
 
-/// The path of a list's element.
+/// The path of a list element by its index.
 fn at(list: &[ListElement], index: i32) -> Result<&[u8], Failure> {
     let element = usize::try_from(index).ok().and_then(|index| list.get(index));
     element
@@ -433,7 +434,7 @@ fn at(list: &[ListElement], index: i32) -> Result<&[u8], Failure> {
         .ok_or_else(|| Failure::invalid(format!("List index {index} out of bound, list has size {}", list.len())))
 }
 
-/// The parts of a collection, borrowed where the collection is.
+/// The elements of an encoded collection, borrowed if the collection is.
 fn split<'b>(bytes: &Cow<'b, [u8]>, is_map: bool) -> Vec<Cow<'b, [u8]>> {
     match bytes {
         Cow::Borrowed(bytes) => elements(bytes, is_map).map(Cow::Borrowed).collect(),
@@ -449,7 +450,7 @@ fn key_of<'b>(value: Value<'b>, word: &str) -> Result<Cow<'b, [u8]>, Failure> {
     }
 }
 
-/// The timeuuid with its time mirrored at [`LIST_REFERENCE_TICKS`]: the later, the smaller.
+/// A timeuuid with its time mirrored at [`LIST_REFERENCE_TICKS`]: the later the time, the smaller the result.
 fn mirrored(uuid: [u8; 16]) -> [u8; 16] {
     let [a, b, c, d, e, f, g, h, rest @ ..] = uuid;
     let ticks = i64::from_be_bytes([g & 0x0f, h, e, f, a, b, c, d]);
@@ -466,7 +467,7 @@ mod tests {
 
     #[test]
     fn mirrored_timeuuids_descend_and_stay_before_others() {
-        // 2024 and a little later.
+        // A time in 2024 and a slightly later one.
         let early = [0x10, 0, 0, 0, 0x71, 0x1d, 0x11, 0xef, 0x80, 1, 2, 3, 4, 5, 6, 7];
         let late = [0x20, 0, 0, 0, 0x71, 0x1d, 0x11, 0xef, 0x80, 1, 2, 3, 4, 5, 6, 7];
         let compare = |a: &[u8], b: &[u8]| model::value::compare(&CqlType::Timeuuid, a, b);

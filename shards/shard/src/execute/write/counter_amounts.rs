@@ -3,7 +3,7 @@
 use cql::plan::Value;
 use model::Failure;
 
-/// An amount; `None` if it is unset, which changes nothing.
+/// The amount by which a counter changes; `None` if it is unset, which changes nothing.
 pub(super) fn amount(value: Value<'_>) -> Result<Option<i64>, Failure> {
     match value {
         Value::Unset => Ok(None),
@@ -15,7 +15,7 @@ pub(super) fn amount(value: Value<'_>) -> Result<Option<i64>, Failure> {
     }
 }
 
-/// The amount that takes another away.
+/// The amount to add in order to subtract `amount`.
 pub(super) fn negated(amount: i64) -> Result<i64, Failure> {
     amount.checked_neg().ok_or_else(|| {
         Failure::invalid(format!(

@@ -1,8 +1,8 @@
-//! Changes that depend on what is there: elements of lists by index or by value.
+//! Changes that depend on what is stored: elements of lists by index or by value.
 //!
-//! They run under the lock of their partition: read, build the mutation, write, unlock. So two of them never see the
-//! same list; writes that do not read take no lock and do not wait. One that stands alone runs on the core that owns
-//! the partition; for those of a batch see `batch_locks`.
+//! They run under the lock of their partition: read, build the mutation, write, unlock. So no two of them read the same
+//! version of a list; writes that do not read take no lock and do not wait. A change that is a request of its own runs
+//! on the core that owns the partition; `batch_locks` handles those of batches.
 
 use crate::execute::values::binding::Values;
 use crate::execute::write::cells::Cells;
@@ -18,7 +18,7 @@ use model::{ColumnId, DecoratedKey, Failure, Home, Table};
 use std::sync::Arc;
 
 impl ListChange {
-    /// The part of `key`.
+    /// The change that a statement makes in the partition `key`.
     pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], home: Home, when: WriteTimes) -> ListChange {
         ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), home, when }
     }
@@ -37,7 +37,7 @@ impl ListChange {
         DecoratedKey::new(&self.key)
     }
 
-    /// Whether the table lives on shard 0.
+    /// Where the table's partitions live.
     pub(crate) fn home(&self) -> Home {
         self.home
     }
@@ -66,7 +66,7 @@ impl ListChange {
         Ok(reads)
     }
 
-    /// Adds what the change writes, given the lists that it wanted.
+    /// Adds what the change writes to `mutations`; `found` has the lists that [`ListChange::reads`] asked for.
     pub(crate) fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
         let ListChange { modify, key, home, when, .. } = self;
         let table = &modify.table;
@@ -81,8 +81,8 @@ impl ListChange {
         }
         rows.refuse_columns_of_ranges(false)?;
         let ttl = ttl(shard, modify, &values)?;
-        // As in Cassandra what is wrong with a row shows before what is wrong with the static row, which is changed
-        // after it, and that before the next row's.
+        // As in Cassandra, a row's failure is reported before that of the static row, which is evaluated after the
+        // first row, and before those of the rows that follow.
         let mut changed = Vec::new();
         let mut statics = None;
         let of_statics = || Cells::of(shard, table, &modify.statics, &values, lists(None), *when, rows.static_times());

@@ -1,7 +1,8 @@
-//! INSERT, UPDATE, DELETE and BATCH: bound values to mutations, one per partition key, and those to their cores.
+//! INSERT, UPDATE, DELETE and BATCH: turning bound values into mutations, one per partition key, and sending them to
+//! their cores.
 //!
-//! [`mutations`] and [`cells`] build, [`list_changes`] builds after reading; [`statement`] and [`batch`] send.
-//! Conditions are in `execute::conditional`.
+//! [`mutations`] and [`cells`] build mutations, [`list_changes`] builds them after reading; [`statement`] and [`batch`]
+//! send them. Conditions are in `execute::conditional`.
 
 pub(crate) mod batch;
 mod batch_locks;

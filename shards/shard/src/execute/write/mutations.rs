@@ -22,32 +22,33 @@ use model::schema::Layout;
 use model::{CqlType, Failure, HashMap, Home, Mutation, MutationBuilder, Table, TableId};
 use std::sync::Arc;
 
-/// Mutations in the making, one per keyspace and key.
+/// Mutations under construction, one per keyspace and key.
 #[derive(Default)]
 pub(crate) struct Mutations {
     groups: Vec<Group>,
-    /// In a batch: places in `groups` by keyspace and key. Not needed for one statement, whose keys differ.
+    /// For batches: indexes into `groups` by keyspace and key. A single statement does not need them, as its keys
+    /// differ.
     index: Option<HashMap<(String, Vec<u8>), usize>>,
 }
 
-/// The mutation of one key in the making.
+/// The mutation of one key under construction.
 pub(super) struct Group {
-    /// The first table changed.
+    /// The first table that is changed.
     table: Arc<Table>,
     home: Home,
     current: Option<TableId>,
-    /// The tables with indexes among those changed.
+    /// The changed tables that have indexes.
     indexed: Vec<Arc<Table>>,
     builder: MutationBuilder,
 }
 
 impl Mutations {
-    /// For several statements.
+    /// Mutations of several statements.
     pub(crate) fn of_batch() -> Mutations {
         Mutations { groups: Vec::new(), index: Some(HashMap::default()) }
     }
 
-    /// Adds what a statement changes. `local`: its table lives on shard 0.
+    /// Adds what a statement changes; `home` says where the partitions of its table live.
     pub(crate) fn add(
         &mut self,
         shard: &Shard,
@@ -89,7 +90,7 @@ impl Mutations {
         Ok(())
     }
 
-    /// The mutation of a key; `room`: see [`MutationBuilder::with_room`].
+    /// The mutation of a key; `room` is an estimate of its bytes, see [`MutationBuilder::with_room`].
     pub(super) fn group(&mut self, table: &Arc<Table>, key: &[u8], home: Home, room: usize) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
@@ -108,17 +109,17 @@ impl Mutations {
         group
     }
 
-    /// Partitions changed so far.
+    /// Number of partitions changed so far.
     pub(crate) fn partitions(&self) -> usize {
         self.groups.len()
     }
 
-    /// Encoded bytes so far.
+    /// Bytes of the encoded mutations so far.
     pub(crate) fn bytes(&self) -> usize {
         self.groups.iter().map(|group| group.builder.len()).sum()
     }
 
-    /// The mutations that change something.
+    /// The mutations, without those that change nothing.
     pub(crate) fn finish(self) -> Result<Vec<Routed>, Failure> {
         let changed = self.groups.into_iter().filter(|group| !group.builder.is_empty());
         changed
@@ -134,7 +135,7 @@ impl Mutations {
     }
 }
 
-/// Refuses values that indexes of a table do not take.
+/// Fails for a value that is too long for an index of the table.
 fn check_indexed(table: &Table, mutation: &Mutation) -> Result<(), Failure> {
     let Some(TooLong { index, column, bytes }) = too_long(table, mutation) else { return Ok(()) };
     let full_name = table.full_name();
@@ -143,38 +144,38 @@ fn check_indexed(table: &Table, mutation: &Mutation) -> Result<(), Failure> {
     )))
 }
 
-/// What a statement does to each of its partitions.
+/// The change that a statement makes in each of its partitions.
 pub(super) struct Change<'a> {
     rows: Rows,
-    /// What is written into every row.
     cells: Cells<'a>,
     /// What is written into the static row.
     statics: Cells<'a>,
-    /// Seconds; 0 is for ever.
+    /// Time to live in seconds; 0: does not expire.
     ttl: i32,
-    /// A DELETE that names no columns.
+    /// Whether the statement is a DELETE that names no columns.
     deletes_rows: bool,
 }
 
-/// The rows of a partition that a statement names.
+/// The rows of a partition that a statement changes.
 pub(super) enum Rows {
-    /// None.
+    /// Only the static row.
     None,
     /// The whole partition.
     Partition,
-    /// These rows, by clustering.
+    /// Single rows, by clustering.
     These(Vec<Vec<u8>>),
-    /// All rows between two places, each a clustering's first values and whether rows that begin with them are meant.
+    /// All rows between two positions, each given as the first values of a clustering and whether rows that begin with
+    /// them are included.
     Ranges(Vec<[(Vec<u8>, bool); 2]>),
 }
 
 impl Rows {
-    /// Whether it is rows that are meant, of which there are none.
+    /// Whether the statement is about rows but names none.
     pub(super) fn names_none(&self) -> bool {
         matches!(self, Rows::These(rows) if rows.is_empty())
     }
 
-    /// Ranges are deleted with all their columns only.
+    /// Fails for ranges unless whole rows are deleted.
     pub(super) fn refuse_columns_of_ranges(&self, deletes_rows: bool) -> Result<(), Failure> {
         match self {
             Rows::Ranges(_) if !deletes_rows => {
@@ -184,7 +185,7 @@ impl Rows {
         }
     }
 
-    /// How often the static row is changed: as in Cassandra once for every row that is named.
+    /// How often the static row is changed: once for every row named, as in Cassandra.
     pub(super) fn static_times(&self) -> usize {
         match self {
             Rows::These(rows) => rows.len(),
@@ -193,7 +194,7 @@ impl Rows {
     }
 }
 
-/// USING TTL, else the table's default.
+/// The time to live by USING TTL, otherwise the table's default; seconds.
 pub(super) fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<i32, Failure> {
     let table = &*modify.table;
     let of_table = || expiring(shard, table, table.options.default_time_to_live, "default ");
@@ -205,7 +206,7 @@ pub(super) fn ttl(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result
     }
 }
 
-/// A time to live, if what it ends is before what SSTables can say.
+/// A time to live. Fails if it ends after the last expiration time that SSTables can store.
 fn expiring(shard: &Shard, table: &Table, ttl: i32, kind: &str) -> Result<i32, Failure> {
     let max = shard.config().sstables.expiration_max();
     if ttl == 0 || runtime::wall_micros().div_euclid(1_000_000) + i64::from(ttl) <= max {
@@ -221,7 +222,7 @@ fn expiring(shard: &Shard, table: &Table, ttl: i32, kind: &str) -> Result<i32, F
 }
 
 impl<'a> Change<'a> {
-    /// What a table without storage says to it.
+    /// Passes the change to a virtual table.
     fn of_virtual(&self, table: &Table) -> Result<(), Failure> {
         let kind = match (&self.rows, self.cells.first_deletes()) {
             (Rows::Partition, _) if self.deletes_rows => VirtualChange::PartitionDeletion,
@@ -233,8 +234,8 @@ impl<'a> Change<'a> {
         virtual_tables::change(table, kind)
     }
 
-    /// Evaluates what a statement changes. As in Cassandra, what it writes is checked only when it writes: when it has
-    /// keys, and if it names rows.
+    /// Evaluates what a statement changes. As in Cassandra, the values it writes are checked only if it writes them: if
+    /// it names partitions and, for row values, rows.
     fn of(
         shard: &Shard,
         modify: &'a Modify,
@@ -259,7 +260,7 @@ impl<'a> Change<'a> {
         if let (Layout::DenseCompact, ModifyKind::Insert, true, [value, ..]) =
             (table.layout, modify.kind, modify.operations.is_empty(), table.regular())
         {
-            // Such a row is nothing but its value.
+            // In such a table a row consists of nothing but its value.
             return Err(Failure::invalid(format!("Column {} is mandatory for this COMPACT STORAGE table", value.name)));
         }
         let cells = Cells::of(shard, table, &modify.operations, values, &lists, when, 1)?;
@@ -270,7 +271,7 @@ impl<'a> Change<'a> {
         Ok(Change { rows, cells, statics, ttl, deletes_rows })
     }
 
-    /// The rows that a statement names.
+    /// The rows that a statement changes.
     pub(super) fn rows(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Rows, Failure> {
         let table = &*modify.table;
         let restriction = &modify.clustering;
@@ -296,7 +297,7 @@ impl<'a> Change<'a> {
         }
         let names_columns = modify.kind == ModifyKind::Delete && !modify.operations.is_empty();
         if names_columns && (sliced || restriction.chosen() < table.clustering_len) {
-            // Refused once there is a partition and a range in it.
+            // To be refused, but only if there is a partition with a range in it.
             let bounds = Bounds::of(shard, table, restriction, values, NullBound::Open)?;
             return Ok(if bounds.is_some() { Rows::Ranges(Vec::new()) } else { Rows::These(Vec::new()) });
         }
@@ -306,13 +307,13 @@ impl<'a> Change<'a> {
         if let (Layout::DenseCompact, [column]) = (table.layout, table.clustering())
             && rows.iter().any(|row| Clustering(row).components().all(<[u8]>::is_empty))
         {
-            // Cassandra stored such a row under the clustering alone, which could not be empty.
+            // Cassandra stored such a row under its clustering alone, which could not be empty.
             return Err(Failure::invalid(format!("Invalid empty or null value for column {}", column.name)));
         }
         Ok(Rows::These(rows))
     }
 
-    /// About the bytes that the change of one partition takes.
+    /// Estimated bytes of the change of one partition.
     fn room(&self) -> usize {
         let rows = match &self.rows {
             Rows::These(rows) => rows.iter().map(|row| row.len() + self.cells.room()).sum(),
@@ -344,7 +345,7 @@ impl<'a> Change<'a> {
             Rows::These(rows) => {
                 let inserted = kind == ModifyKind::Insert;
                 let deleted = self.deletes_rows;
-                // A row of a compact table is there as long as its value is.
+                // A row of a compact table exists as long as its value does, so it has no row marker.
                 let inserted = inserted && !table.is_compact();
                 if !inserted && !deleted && self.cells.is_empty() {
                     return;
@@ -372,7 +373,7 @@ impl Group {
     }
 }
 
-/// The one row that a statement with all clustering columns names; `None` if it is about static columns alone.
+/// The row that a statement with all clustering columns names; `None` if it is only about static columns.
 pub(crate) fn named_row(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<Option<Vec<u8>>, Failure> {
     if !modify.rows {
         return Ok(None);
@@ -382,7 +383,7 @@ pub(crate) fn named_row(shard: &Shard, modify: &Modify, values: &Values<'_>) -> 
     row.transpose()
 }
 
-/// A clustering or the first values of one.
+/// Encodes a clustering or the first values of one.
 fn encode_clustering<'c>(components: impl Iterator<Item = &'c [u8]> + Clone) -> Result<Vec<u8>, Failure> {
     let len: usize = components.clone().map(<[u8]>::len).sum();
     if len > CLUSTERING_BYTES_MAX {

@@ -1,4 +1,4 @@
-//! INSERT, UPDATE and DELETE as requests of their own.
+//! INSERT, UPDATE and DELETE that are requests of their own.
 
 use super::batch;
 use super::mutations::Mutations;
@@ -39,7 +39,7 @@ pub(crate) async fn modify(
     write(shard, mutations.finish()?, &terms).await
 }
 
-/// Refuses levels that changes of counters do not take.
+/// Refuses consistency levels that changes of counters do not accept.
 fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Failure> {
     match consistency {
         Consistency::Any => Err(Failure::invalid(format!(
@@ -53,7 +53,7 @@ fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Fa
     }
 }
 
-/// Runs a statement that reads before it writes on the cores that own its partitions.
+/// Runs a statement that reads before it writes, on the cores that own its partitions.
 async fn modify_reading(
     shard: &Shard,
     modify: &Modify,
@@ -66,7 +66,7 @@ async fn modify_reading(
     let change = |key| ListChange::new(modify, values, key, home, when);
     let change = match &keys {
         Keys::One(key) => change(key),
-        // What fails in one partition changes nothing in the others.
+        // A failure in one partition must leave the others unchanged.
         Keys::Many(keys) => {
             return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
         }
@@ -76,7 +76,7 @@ async fn modify_reading(
     match runtime::timeout(terms.timeout, call.as_mut()).await {
         Some(result) => result,
         None => {
-            // What is in the log must come into the memtable: the write goes on without its client.
+            // What is in the log must also reach the memtable, so the write goes on without its client.
             runtime::spawn(call);
             Err(terms.write_timed_out("SIMPLE"))
         }

@@ -1,4 +1,4 @@
-//! The write timestamp and the second of a request.
+//! The write timestamp of a request, and the second in which it runs.
 
 use crate::execute::values::binding::Values;
 use crate::messages::data::WriteTimes;
@@ -11,7 +11,7 @@ use model::{CqlType, Failure, QueryParameters};
 const OUT_OF_BOUND: &str = "Out of bound timestamp, must be in [-9223372036854775807, 9223372036854775807]";
 
 impl WriteTimes {
-    /// USING TIMESTAMP, else the request's timestamp, else the server's.
+    /// USING TIMESTAMP, otherwise the request's timestamp, otherwise the server's clock.
     pub(crate) fn of(
         shard: &Shard,
         using: Option<&Term>,
@@ -41,7 +41,7 @@ impl WriteTimes {
         Ok(WriteTimes { timestamp, ranges_deleted_at: timestamp, now_in_seconds: request_second(parameters) })
     }
 
-    /// The times of a conditional change: what it writes wins over the partitions and ranges that it deletes, as in
+    /// The times of a conditional change. Its writes win over the partitions and ranges that it deletes, as in
     /// Cassandra.
     pub(crate) fn of_ballot(timestamp: i64, now_in_seconds: i64) -> WriteTimes {
         WriteTimes { timestamp, ranges_deleted_at: timestamp.saturating_sub(1), now_in_seconds }
