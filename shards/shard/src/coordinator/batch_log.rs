@@ -1,11 +1,12 @@
-//! The batch log: logged batches over several partitions happen whole, or not at all, whatever crashes.
+//! The batch log: a logged batch over several partitions is applied completely or not at all, whatever crashes.
 //!
-//! 1. All mutations of a batch go into one row of `system.batches`, on disk on this core before any of them is applied.
+//! 1. All mutations of a batch are written as one row of `system.batches`, which is on this core's disk before any of
+//!    them is applied.
 //! 2. The mutations are applied. The row is removed once they are as durable as the row was.
-//! 3. If some could not be applied, they are tried again until they are. After a restart what is left in the table is
-//!    applied with the timestamps that it had.
+//! 3. If some could not be applied, they are retried until they are. After a restart the batches that are still in the
+//!    table are applied with their original timestamps.
 //!
-//! Invariants: applying a batch again changes nothing; a batch that is in the table is applied sooner or later.
+//! Invariants: applying a batch again changes nothing; a batch in the table is applied eventually.
 
 use super::write::{Routed, apply};
 use crate::replica;
@@ -18,7 +19,7 @@ use engine::store::Truncation;
 use model::{Consistency, Failure, Home, Mutation, TableId};
 use std::time::Duration;
 
-/// Pause between two attempts to apply what could not be applied.
+/// Pause between two attempts to apply mutations that failed.
 const RETRY: Duration = Duration::from_secs(10);
 
 /// Applies the mutations of a batch, all or none.
@@ -40,7 +41,7 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
             Ok(())
         }
         Err(failure) => {
-            // It is in the batch log: it will be applied, even if the first attempt failed.
+            // The batch is in the batch log, so it will be applied even though the first attempt failed.
             tracing::warn!(%failure, "a logged batch is tried again");
             let (owner, consistency) = (shard.clone(), terms.consistency);
             runtime::spawn(async move {
@@ -52,24 +53,24 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     }
 }
 
-/// Removes a batch whose mutations are applied, once they are durable.
+/// Removes a batch whose mutations were applied, once they are durable.
 fn remove(shard: &Shard, id: BatchId) {
     let shard = shard.clone();
     runtime::spawn(async move {
-        // A mutation is on disk when the periodic sync after it has ended.
+        // In periodic mode a mutation is on disk when the sync that begins after it has ended.
         if let engine::SyncMode::Periodic { period, .. } = shard.config().sync {
             runtime::sleep(2 * period).await;
         }
         let table = system_table(&shard.schema_ref(), "system", "batches").clone();
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
         if let Err(error) = shard.store().remove_batch(&table, id, now_in_seconds).await {
-            // It will be applied once more at the next start, which changes nothing.
+            // The next start will apply it once more, which changes nothing.
             tracing::warn!(%error, "a finished batch stays in the batch log");
         }
     });
 }
 
-/// Applies mutations until all are.
+/// Applies mutations, retrying until all are applied.
 async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
     let terms = AckTerms { consistency, block_for: 1, timeout: shard.config().write_timeout };
     loop {
@@ -80,7 +81,7 @@ async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
     }
 }
 
-/// Applies what an earlier run of the process left in the table.
+/// Applies the batches that an earlier run of the process left in the table.
 pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)]) -> Result<(), engine::Error> {
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     for batch in shard.store().stored_batches(&table, truncations).await? {

@@ -1,9 +1,11 @@
 //! Bringing reads and writes to the cores that own their partitions, and waiting for acknowledgements.
 //!
-//! 1. The level and the keyspace's replication give how many acknowledgements are needed, or Unavailable ([`terms`]).
-//! 2. `Shard::route` names the core that owns a partition: the own one is a plain call of `replica`, another one a
-//!    message and its reply.
-//! 3. What takes longer than its deadline is a timeout. A write under way then is unknown, and runs to its end.
+//! 1. The consistency level and the keyspace's replication determine how many acknowledgements are needed, or that the
+//!    request is Unavailable ([`terms`]).
+//! 2. `Shard::route` names the core that owns a partition. If it is this core, the request is a plain call of
+//!    `replica`, otherwise a message and its reply.
+//! 3. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
+//!    runs to its end.
 //!
 //! Invariants: a request for a partition of this core sends no message; one for another core sends one and gets one
 //! back.
@@ -17,7 +19,7 @@ pub(crate) mod write;
 
 use model::Failure;
 
-/// The failure of a request while too many calls of this core wait for other cores.
+/// The failure of a request when too many calls of this core await other cores.
 pub(crate) fn too_many_calls() -> Failure {
     Failure::overloaded("Too many requests of this core wait for other cores")
 }

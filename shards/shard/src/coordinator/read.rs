@@ -1,7 +1,7 @@
-//! Reads of named partitions: one core each, their rows in the order of the keys.
+//! Reads of named partitions: each is read on its core, and their rows are returned in the order of the keys.
 //!
 //! Most reads are of one partition that this core has in memory. So each step is a pair: `read_*_now` answers without
-//! awaiting, or hands back what is pending; `finish_*` is its async twin.
+//! awaiting, or returns what is pending; `finish_*` is its async twin.
 
 use super::too_many_calls;
 use crate::guards::tombstones::{self, ScanCounts, Tombstones};
@@ -24,76 +24,76 @@ use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
 use std::sync::Arc;
 
-/// Bytes with which a page ends before it has all its rows.
+/// A page ends when it has this many bytes, even if it lacks rows.
 pub(crate) const PAGE_BYTES_MAX: usize = 1 << 20;
-/// Bytes of an unpaged result; one that is larger fails.
+/// Most bytes of an unpaged result; a larger one fails.
 pub(crate) const RESULT_BYTES_MAX: usize = 100 << 20;
-/// Visits ([`ReadCommand::VISIT_BYTES`]) with which a call to a core ends before it has all its rows.
+/// A call to a core ends after this many visits ([`ReadCommand::VISIT_BYTES`]), even if it lacks rows.
 pub(crate) const BLOCK_VISITS_MAX: u64 = 1 << 16;
-/// Bytes of memory that go with a read to another core for its rows: a small row fits.
+/// Bytes of memory that a read sends along to another core for the rows; a small row fits.
 const REPLY_ROOM_BYTES: usize = 512;
-/// Partitions of an IN that are read at the same time.
+/// Partitions of an IN that are read concurrently.
 const WINDOW_KEYS: usize = 16;
 
-/// What all parts of one SELECT have in common.
+/// What all reads of one SELECT have in common.
 pub(crate) struct ReadPlan {
     /// The table.
     pub(crate) table: Arc<Table>,
-    /// Whether it lives on shard 0.
+    /// Where the table's partitions live.
     pub(crate) home: Home,
-    /// The result's columns.
+    /// The columns of the result.
     pub(crate) selection: Arc<[Selector]>,
     /// See [`ReadCommand::row_columns`].
     pub(crate) row_columns: Option<Arc<[ColumnId]>>,
-    /// Which rows of each partition.
+    /// The rows to read in each partition.
     pub(crate) slices: Arc<[Slice]>,
-    /// Conditions that a row must meet to count.
+    /// Conditions that a row must meet to be returned.
     pub(crate) filter: Option<Arc<RowFilter>>,
-    /// The index that leads to the rows.
+    /// The index through which the rows are found.
     pub(crate) index: Option<IndexLookup>,
-    /// PER PARTITION LIMIT, and 1 for DISTINCT; [`u64::MAX`] without.
+    /// PER PARTITION LIMIT, or 1 for DISTINCT; [`u64::MAX`] without either.
     pub(crate) per_partition_max: u64,
     /// Whether static columns are selected or filtered by.
     pub(crate) wants_static: bool,
-    /// Whether a partition with static content alone counts as a row.
+    /// Whether a partition that has only static content counts as a row.
     pub(crate) static_only: bool,
-    /// Last row first.
+    /// Whether rows are read last to first.
     pub(crate) reversed: bool,
-    /// Seconds since 1970.
+    /// The request's time, by which cells have expired; seconds since 1970.
     pub(crate) now_in_seconds: i64,
-    /// Level and deadline.
+    /// Consistency level and deadline.
     pub(crate) terms: AckTerms,
-    /// How many tombstones it may meet, and what it met.
+    /// Thresholds for tombstones, and the tombstones that were met.
     pub(crate) tombstones: Tombstones,
 }
 
-/// How much a page may hold.
+/// The limits of a page.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PageLimits {
     /// Rows, at least 1.
     pub(crate) rows_max: u64,
-    /// Bytes that end a page; `None` for an unpaged result, which goes on to [`RESULT_BYTES_MAX`].
+    /// The page ends when it has this many bytes; `None` for an unpaged result, which may grow to [`RESULT_BYTES_MAX`].
     pub(crate) bytes_max: Option<usize>,
 }
 
 impl PageLimits {
-    /// Bytes of one block.
+    /// Bytes at which one block of the page ends.
     pub(crate) fn block_bytes(&self) -> usize {
         self.bytes_max.unwrap_or(PAGE_BYTES_MAX)
     }
 }
 
-/// A page of rows and, if it was stopped by its limits, its last row.
+/// A page of rows.
 #[derive(Default)]
 pub(crate) struct Page {
     /// The rows.
     pub(crate) block: RowBlock,
-    /// Where to go on; `None`: nothing is left.
+    /// The position to continue from; `None` if nothing is left.
     pub(crate) stopped_at: Option<Resume>,
 }
 
 impl ReadPlan {
-    /// A request for a part of this plan.
+    /// A request for one read of this plan.
     pub(crate) fn request(
         &self,
         partitions: Partitions,
@@ -125,7 +125,7 @@ impl ReadPlan {
         ReadRequest { command, selection, filter, index, bytes_max, places }
     }
 
-    /// Adds to a replica's failure the detail that clients get.
+    /// Adds the detail that clients get to a replica's failure.
     #[cold]
     pub(crate) fn failed(&self, failure: Failure) -> Failure {
         if failure.code != ErrorCode::ReadFailure || failure.detail != Detail::None {
@@ -140,8 +140,8 @@ impl ReadPlan {
         })
     }
 
-    /// Adds the counts of a part of a read to `met`. Fails when they exceed the tombstone threshold. `limit` is how
-    /// many rows the read was asked for.
+    /// Adds the counts of one read to `met`. Fails if they exceed the tombstone threshold. `limit` is the number of
+    /// rows that the read was asked for.
     pub(crate) fn count(
         &self,
         shard: &Shard,
@@ -159,7 +159,7 @@ impl ReadPlan {
         }
     }
 
-    /// Records how long a part of the read took. Tables without storage have no metrics.
+    /// Records the latency of one read. Tables without storage have no metrics.
     pub(crate) fn took(&self, shard: &Shard, measure: Measure, began: Instant) {
         if !self.table.is_virtual() {
             shard.metrics().took(&self.table.id, measure, began);
@@ -167,7 +167,7 @@ impl ReadPlan {
     }
 }
 
-/// Reads on the core that owns what is read.
+/// Reads on the core `to`, which owns what is read.
 pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<ReadReply, Failure> {
     if to == shard.id() {
         return replica::read(shard, &request).await;
@@ -175,7 +175,7 @@ pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) ->
     call(shard, to, request)?.await.read()
 }
 
-/// Sends a read to the core that owns what it reads.
+/// Sends a read to the core `to`, which owns what is read.
 fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failure> {
     if !shard.mailbox().has_room() {
         return Err(too_many_calls());
@@ -184,15 +184,15 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
     Ok(shard.mailbox().call(to, Request::Read(Box::new(ReadCall { request, room, result: None }))))
 }
 
-/// A read of one partition, as far as it went without awaiting.
+/// A read of one partition, as far as it could go without awaiting.
 pub(crate) enum KeyRead {
     /// The answer.
     Done(ReadReply),
-    /// Still to be done, on another core or after a wait here; and when it began.
+    /// The read must go to another core or wait on this one; the last field says when it began.
     Pending(ReadRequest, ShardId, Instant),
 }
 
-/// Reads one partition without awaiting, where this core has it in memory. [`finish_key`] does the rest.
+/// Reads one partition without awaiting if this core has it in memory; otherwise [`finish_key`] must do the rest.
 pub(crate) fn read_key_now(
     shard: &Shard,
     plan: &ReadPlan,
@@ -227,7 +227,7 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
         KeyRead::Pending(request, to, began) => (request, to, began),
     };
     let read = if to == shard.id() {
-        // Boxed, so that reads that need not wait have smaller futures.
+        // Boxed, so that reads that do not wait have smaller futures.
         Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
     } else {
         let call = call(shard, to, request)?;
@@ -254,7 +254,7 @@ pub(crate) async fn read_key(
     finish_key(shard, plan, read_key_now(shard, plan, key, resume, limits, places)?).await
 }
 
-/// A page in the making: rows of one partition after another.
+/// A page under construction: rows of one partition after another.
 struct PageBuilder {
     limits: PageLimits,
     out: RowBlock,
@@ -264,11 +264,11 @@ struct PageBuilder {
     asked: u64,
 }
 
-/// What comes after a part of a page was added.
+/// What follows after a block was added to a page.
 enum AddedPart {
     /// Nothing: the page is complete.
     PageDone(Page),
-    /// The rest of the same partition, whose part ended with a full block.
+    /// The rest of the same partition, whose block was full.
     SamePartition(Option<Resume>),
     /// The next partition.
     NextPartition,
@@ -279,7 +279,7 @@ impl PageBuilder {
         PageBuilder { limits, out: RowBlock::default(), met: ScanCounts::default(), asked: limits.rows_max }
     }
 
-    /// The limits of the rest of the page.
+    /// The limits of what the page still lacks.
     fn left(&self) -> PageLimits {
         PageLimits { rows_max: self.limits.rows_max - u64::from(self.out.rows), ..self.limits }
     }
@@ -288,7 +288,7 @@ impl PageBuilder {
         Page { block: std::mem::take(&mut self.out), stopped_at }
     }
 
-    /// Adds what was read of the partition of `key`.
+    /// Adds the rows that were read from the partition of `key`.
     fn add(
         &mut self,
         shard: &Shard,
@@ -303,7 +303,7 @@ impl PageBuilder {
         let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(self.out.bytes.len()));
         let filled = bytes_left.and_then(|left| reply.block.ends.iter().position(|(_, end)| *end as usize >= left));
         if let Some(filled) = filled.filter(|filled| *filled < left) {
-            // The row that reaches the bytes is the page's last, even if the block goes on.
+            // The row with which the page has enough bytes is its last, even if the block has more.
             append(&mut self.out, reply.block, filled + 1)?;
             plan.tombstones.end(&self.met, Some(key), self.asked);
             return Ok(AddedPart::PageDone(self.page(Some(reply.places.resume(filled)))));
@@ -335,17 +335,18 @@ impl PageBuilder {
     }
 }
 
-/// A page that must wait for reads.
+/// A page that must await reads.
 pub(crate) struct UnfinishedPage {
     builder: PageBuilder,
-    /// Where to go on.
+    /// The position to continue from.
     resume: Option<Resume>,
-    /// The read of the only key, if it began.
+    /// The read of the only key, if it was begun.
     begun: Option<KeyRead>,
 }
 
-/// Reads a page of the rows of `keys`, in their order, after `resume`, whose partition is `keys[0]`, without awaiting.
-/// One partition in memory, as in most reads, fills `page`; otherwise the rest is returned, for [`finish_page`].
+/// Reads a page of the rows of `keys` without awaiting, in their order. It starts after `resume`, whose partition is
+/// `keys[0]`. If there is one partition and it is in memory, as in most reads, fills `page`; otherwise returns the rest
+/// for [`finish_page`].
 pub(crate) fn read_page_now(
     shard: &Shard,
     plan: &ReadPlan,

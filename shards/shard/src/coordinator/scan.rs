@@ -1,14 +1,14 @@
 //! Scans of token ranges: one stream of row blocks per core, merged by token on the coordinating core.
 //!
 //! 1. Every core is asked at once for its share of the page (rows / cores, bytes / cores).
-//! 2. The stream with the lowest token among the next rows gives its rows before the others' next ones, until the page
-//!    is full.
-//! 3. A stream that runs dry is asked again, for twice as many rows and its share of the bytes that are left, from the
-//!    last row it gave.
+//! 2. The stream whose next row has the lowest token gives its rows up to the next token of another stream, until the
+//!    page is full.
+//! 3. A stream that has no rows left is asked again from its last row, for twice as many rows and its share of the
+//!    remaining bytes.
 //!
-//! Invariants: tokens of two cores never meet, so rows of one partition come from one stream in its order; a page is
-//! resumed from the place of its last row, whatever core it came from, so that the number of cores may change between
-//! two pages.
+//! Invariants: no token belongs to two cores, so rows of one partition come from one stream in its order; a page
+//! resumes from the position of its last row, whatever core that came from, so that the number of cores may change
+//! between two pages.
 
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::guards::tombstones::ScanCounts;
@@ -28,10 +28,10 @@ const BLOCK_ROWS_MIN: u64 = 16;
 const BLOCK_ROWS_MAX: u64 = 4096;
 /// Fewest bytes a stream is asked for.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
-/// Rows that an aggregate visits per call to a core; each call has a deadline of its own.
+/// Rows that an aggregate visits per call to a core; each call has its own deadline.
 const AGGREGATE_ROWS: u64 = 1 << 16;
 
-/// One core's part of a scan.
+/// The blocks of rows that one core contributes to a scan.
 struct Stream {
     shard: ShardId,
     reply: ReadReply,
@@ -39,7 +39,7 @@ struct Stream {
     row: usize,
     start: usize,
     resume: Option<Resume>,
-    /// Rows to ask for next time.
+    /// Rows to ask for in the next call.
     credit: u64,
     exhausted: bool,
 }
@@ -53,8 +53,8 @@ impl Stream {
         !self.exhausted && self.next_token().is_none()
     }
 
-    /// Moves the next row and those that follow it below the token `before` to the end of `out`, as one copy; whether
-    /// the page is full with them.
+    /// Moves the next row, and those that follow it below the token `before`, to the end of `out` with one copy.
+    /// Returns whether they fill the page.
     fn take(&mut self, before: Option<Token>, limits: PageLimits, out: &mut RowBlock) -> bool {
         let mut full = false;
         let (mut rows, mut end) = (0, self.start);
@@ -84,7 +84,7 @@ impl Stream {
     }
 }
 
-/// The cores that hold rows of the plan's table.
+/// The cores that have rows of the plan's table.
 fn owners(plan: &ReadPlan) -> Vec<ShardId> {
     let count = match plan.home {
         Home::Shard0 => 1,
@@ -93,7 +93,7 @@ fn owners(plan: &ReadPlan) -> Vec<ShardId> {
     (0..count).map(ShardId).collect()
 }
 
-/// A page of the rows of `range` in token order, after `resume`.
+/// Reads a page of the rows of `range` in token order, starting after `resume`.
 pub(crate) async fn scan(
     shard: &Shard,
     plan: &ReadPlan,
@@ -121,7 +121,7 @@ async fn merge(
     let owners = owners(plan);
     let share = limits.rows_max.div_ceil(owners.len() as u64);
     trace_ranges(shard, owners.len());
-    // One core alone fills the page with one block.
+    // A single core fills the page with one block.
     let credit = if owners.len() == 1 { limits.rows_max } else { share.clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX) };
     let stream = |shard| Stream {
         shard,
@@ -176,13 +176,13 @@ async fn merge(
                 return Err(result_too_large());
             }
         }
-        // Rows were copied without a pause.
+        // Copying the rows took a while without awaiting.
         runtime::yield_if_needed().await;
     }
 }
 
-/// How many bytes each of `streams` is asked for when a page has `filled`: an equal share of the rest. What does not
-/// fit into the page would be read again for the next one.
+/// How many bytes to ask each of `streams` for when the page has `filled` bytes: an equal share of the rest. More would
+/// not fit, and would be read again for the next page.
 fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
     match limits.bytes_max {
         Some(bytes_max) => bytes_max.saturating_sub(filled).div_ceil(streams).max(BLOCK_BYTES_MIN),
@@ -190,7 +190,7 @@ fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
     }
 }
 
-/// Adds to the request's trace how a range is read: each core's part at the same time.
+/// Adds to the request's trace that all cores read their part of the range concurrently.
 fn trace_ranges(shard: &Shard, count: usize) {
     shard.trace(|| "Computing ranges to query".into());
     shard.trace(|| {
@@ -201,7 +201,7 @@ fn trace_ranges(shard: &Shard, count: usize) {
     shard.trace(|| format!("Submitted {count} concurrent range requests"));
 }
 
-/// The partitions of an aggregate.
+/// The partitions over which an aggregate runs.
 pub(crate) enum Aggregated<'a> {
     /// These partitions.
     Keys(&'a [DecoratedKey]),
@@ -209,14 +209,15 @@ pub(crate) enum Aggregated<'a> {
     Range(TokenRange),
 }
 
-/// The one row of an aggregate over `partitions`; no row if no row was found.
+/// The row of an aggregate over `partitions`; no row if the partitions have none.
 pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
     let began = runtime::now();
     let measure = match partitions {
         Aggregated::Keys(_) => Measure::CoordinatorRead,
         Aggregated::Range(_) => Measure::CoordinatorScan,
     };
-    // Values besides counts are those of the first row: of the first key as given, of the smallest token.
+    // Values other than counts are those of the first row: of the first key in the given order, or of the smallest
+    // token.
     let mut parts = match partitions {
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();

@@ -1,4 +1,4 @@
-//! How many acknowledgements a request needs, and what its client is told when they do not come in time.
+//! How many acknowledgements a request needs, and the failure that its client gets if they do not come in time.
 
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
@@ -8,13 +8,13 @@ use model::schema::Replication;
 use model::{Consistency, ErrorCode, Failure, Home, Table};
 use std::time::Duration;
 
-/// Live replicas of every partition: this node.
+/// Live replicas of every partition: this node is the only one.
 const ALIVE: usize = 1;
 
-/// Where the partitions of a table live, and what a read at a level needs.
+/// Where the partitions of a table live, and what a read at a consistency level needs.
 ///
 /// # Errors
-/// Unavailable when too few replicas live; Invalid when the level does not suit reads.
+/// Unavailable if too few replicas are alive; Invalid if the level does not apply to reads.
 pub(crate) fn read_terms(
     shard: &Shard,
     table: &Table,
@@ -24,7 +24,7 @@ pub(crate) fn read_terms(
     terms(shard, table, consistency, timeout, |replication| for_read(consistency, replication, ALIVE))
 }
 
-/// Where the partitions of a table live, and what a write at a level needs. Fails as [`read_terms`] does.
+/// Where the partitions of a table live, and what a write at a consistency level needs. Fails as [`read_terms`] does.
 pub(crate) fn write_terms(
     shard: &Shard,
     table: &Table,
@@ -76,13 +76,13 @@ impl AckTerms {
         Failure::new(ErrorCode::ReadTimeout, TIMED_OUT).with(detail)
     }
 
-    /// The failure of a write that took too long: it may be applied or not.
+    /// The failure of a write that took too long and may or may not be applied.
     pub(crate) fn write_timed_out(&self, write_type: &'static str) -> Failure {
         self.unknown_write(Failure::new(ErrorCode::WriteTimeout, TIMED_OUT), write_type)
     }
 
-    /// A failure of a write that may be applied all the same, in the form of a timeout: a client must not take it for
-    /// "not written".
+    /// The failure of a write that may be applied nevertheless. It has the form of a timeout, because a client must not
+    /// take it for "not written".
     pub(crate) fn unknown_write(&self, failure: Failure, write_type: &'static str) -> Failure {
         let detail = Detail::WriteTimeout {
             consistency: self.consistency,

@@ -12,19 +12,19 @@ use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
 
-/// A mutation with what it takes to find its owner.
+/// A mutation with what is needed to find its owner.
 #[derive(Clone)]
 pub(crate) struct Routed {
     /// The change of one partition.
     pub(crate) mutation: Mutation,
     /// Where the partitions of its table live.
     pub(crate) home: Home,
-    /// Whether its table holds counters.
+    /// Whether its table has counters.
     pub(crate) counts: bool,
 }
 
-/// Writes all of `mutations` at the same time. One that fails definitely, while another may have taken effect, makes
-/// the whole unknown.
+/// Writes all of `mutations` concurrently. If one fails definitely while another may have taken effect, the outcome of
+/// the whole is unknown.
 pub(crate) fn write(
     shard: &Shard,
     mutations: Vec<Routed>,
@@ -36,7 +36,7 @@ pub(crate) fn write(
     apply(shard, mutations, terms)
 }
 
-/// Writes the mutations of a batch that the batch log has: [`write`] without its event in the trace.
+/// Writes the mutations of a batch that is in the batch log: like [`write`], but without its event in the trace.
 pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let write_type = match mutations.first() {
         Some(routed) if routed.counts => "COUNTER",
@@ -93,7 +93,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<()
     match runtime::timeout(terms.timeout, applying.as_mut()).await {
         Some(result) => result,
         None => {
-            // What is in the log must come into the memtable: the write goes on without its client.
+            // What is in the log must also reach the memtable, so the write goes on without its client.
             runtime::spawn(applying);
             Err(terms.write_timed_out("SIMPLE"))
         }

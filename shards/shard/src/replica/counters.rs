@@ -1,18 +1,18 @@
 //! Changes of counters on the core that owns them.
 //!
-//! A mutation of a counter table comes with amounts in the place of counters ([`model::counter::change`]).
+//! A mutation of a counter table arrives with amounts in the place of counters ([`model::counter::change`]).
 //!
 //! 1. Its partition is locked in every table that it changes.
 //! 2. This node's shard of each counter that it changes is read.
 //! 3. Amounts become shards of this node: the next clock and the whole count. The mutation is written like any other.
 //! 4. The locks are released.
 //!
-//! Deletions go the same way, so that none comes between the reading and the writing of a change.
+//! Deletions are applied in the same way, so that none comes between the read and the write of a change.
 //!
 //! Source: Cassandra 5's `CounterMutation`.
 //!
-//! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, also
-//! after a restart and when the outcome of an earlier one is unknown; amounts never reach the log.
+//! Invariants: two changes of a counter never start from the same count; the clock of a later change is larger, even
+//! after a restart and if the outcome of an earlier change is unknown; amounts never reach the log.
 
 use super::{failure, mutate, wait_for_table};
 use crate::rows::commands::row_command;
@@ -25,17 +25,17 @@ use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, T
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-/// This node's part of a counter.
+/// This node's shard of a counter.
 #[derive(Clone, Copy, Default)]
 struct Own {
     clock: i64,
     count: i64,
 }
 
-/// A row of a table, or without clustering values the static one.
+/// A row of a table by its clustering, or the static row if there is none.
 type CounterRow = (TableId, Option<Vec<u8>>);
 
-/// This node's parts of the counters of some rows.
+/// This node's shards of the counters of some rows.
 type Counts = BTreeMap<CounterRow, BTreeMap<ColumnId, Own>>;
 
 /// Applies a mutation of a counter table that this core owns.
@@ -59,7 +59,7 @@ fn counts_in(row: RowView<'_>) -> bool {
     row.cells().any(|cell| matches!(cell.content, CellContent::Counter(_)))
 }
 
-/// This node's parts of the counters in the rows that a mutation changes.
+/// Reads this node's shards of the counters in the rows that a mutation changes.
 async fn read(shard: &Shard, key: &DecoratedKey, mutation: &Mutation) -> Result<Counts, Failure> {
     let mut counts = Counts::new();
     for update in mutation.updates() {
@@ -80,14 +80,14 @@ async fn read(shard: &Shard, key: &DecoratedKey, mutation: &Mutation) -> Result<
     Ok(counts)
 }
 
-/// This node's parts of the counters of a row or, without one, of the static row.
+/// Reads this node's shards of the counters of a row, or of the static row if `row` is none.
 async fn read_row(
     shard: &Shard,
     table: &Table,
     key: &DecoratedKey,
     row: Option<&[u8]>,
 ) -> Result<BTreeMap<ColumnId, Own>, Failure> {
-    // Counters do not expire.
+    // Counters do not expire, so the time does not matter.
     let command = row_command(table, key, row, 0);
     let mut found = Collected { node: shard.host_id().into_bytes(), is_static: row.is_none(), counts: BTreeMap::new() };
     let read = shard.store().read(&command, &mut found).await;
@@ -95,7 +95,7 @@ async fn read_row(
     Ok(found.counts)
 }
 
-/// Collects a node's parts of the counters of a row.
+/// Collects a node's shards of the counters of a row.
 struct Collected {
     node: [u8; 16],
     is_static: bool,
@@ -115,7 +115,7 @@ impl RowSink for Collected {
     }
 }
 
-/// The mutation with this node's shards in the place of amounts.
+/// The mutation with this node's shards in place of amounts.
 fn count(shard: &Shard, mutation: &Mutation, counts: &mut Counts) -> Mutation {
     let (node, clock) = (shard.host_id().into_bytes(), shard.clock().timestamp());
     let mut builder = MutationBuilder::new(mutation.key());
@@ -137,7 +137,7 @@ fn count(shard: &Shard, mutation: &Mutation, counts: &mut Counts) -> Mutation {
             }
         }
     }
-    // As long as the mutation was: amounts and shards have one length.
+    // As long as the original mutation, because amounts and shards have the same length.
     builder.finish()
 }
 

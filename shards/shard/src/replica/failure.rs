@@ -1,8 +1,8 @@
-//! Errors of the store as failures that clients are sent.
+//! Errors of the store as the failures that clients get.
 
 use model::{ErrorCode, Failure, Schema, TableId};
 
-/// The failure that a client is sent for an error of the store. `table`: the one that the request is about.
+/// The failure that a client gets for an error of the store; `table` is the one that the request is about.
 pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Error) -> Failure {
     let name = |id: TableId| match schema.table_by_id(id) {
         Some(table) => table.full_name(),
@@ -24,7 +24,7 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             Failure::overloaded("Too many requests wait for this partition; nothing was written")
         }
         engine::Error::Closing => Failure::new(ErrorCode::Overloaded, "The node is stopping"),
-        // The store logs it once; a line per refused write would fill the disk.
+        // The store logs this once; a line per refused write would fill the disk.
         engine::Error::LogFull(_) => {
             Failure::overloaded("There is no room for the commit log; nothing was written. Reads go on.")
         }
@@ -32,7 +32,7 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             tracing::error!(%error, "the commit log cannot be written");
             Failure::server("The commit log could not be written").unknown()
         }
-        // The coordinator, which knows the consistency level, adds the detail.
+        // The coordinator adds the detail, because it knows the consistency level.
         error @ engine::Error::IndexNotBuilt { .. } => Failure::new(
             ErrorCode::ReadFailure,
             format!("Operation failed - received 0 responses and 1 failures: INDEX_NOT_AVAILABLE ({error})"),
@@ -51,7 +51,7 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
     }
 }
 
-/// The failure of a mutation of too many bytes.
+/// The failure of a mutation with too many bytes.
 pub(crate) fn oversized(bytes: usize, keyspace: &str, table: &str) -> Failure {
     let max = model::mutation::MUTATION_BYTES_MAX;
     Failure::invalid(format!(

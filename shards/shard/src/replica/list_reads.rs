@@ -1,4 +1,4 @@
-//! Reading the elements of lists of this core, for changes by index or by value.
+//! Reading elements of lists of this core, for changes by index or by value.
 
 use super::failure;
 use crate::messages::data::{ListElement, ListRead, Lists, ListsByRow, LockRequest, LockedPartition};
@@ -19,7 +19,7 @@ pub(crate) async fn read(shard: &Shard, reads: &[ListRead]) -> Result<ListsByRow
     Ok(found)
 }
 
-/// The elements of the lists of a row or, without one, of the static row.
+/// Reads the lists of a row, or of the static row if no row is given.
 async fn lists(shard: &Shard, read: &ListRead) -> Result<Lists, Failure> {
     let ListRead { table, key, row, columns, now_in_seconds } = read;
     let command = row_command(table, key, row.as_deref(), *now_in_seconds);
@@ -53,11 +53,10 @@ impl RowSink for Collected<'_> {
     }
 }
 
-/// Locks a partition of this core and reads the lists that are asked for. The lock is held until its ticket is
-/// released.
+/// Locks a partition of this core and reads the lists asked for. The lock is held until its ticket is released.
 ///
 /// # Errors
-/// Overloaded when too many locks are held already.
+/// Overloaded if too many locks are held.
 pub(crate) async fn lock(shard: &Shard, request: &LockRequest) -> Result<LockedPartition, Failure> {
     let failed = |error| failure(&shard.schema(), Some(request.table), error);
     let guard = shard.store().lock(request.table, &request.key).await.map_err(failed)?;

@@ -1,10 +1,11 @@
 //! Reading and writing what this core owns.
 //!
 //! [`read`] and [`write`](mod@write) are the plain paths; [`counters`] reads before it writes; [`list_reads`] and
-//! [`paxos_acceptor`] serve changes that depend on what is there. Errors of the store become what clients are told
-//! ([`failure`]).
+//! [`paxos_acceptor`] serve changes that depend on what is stored; [`failure`] turns errors of the store into failures
+//! for clients.
 //!
-//! Not here: who owns what (`coordinator`), what CQL means (`execute`), which message asks for what (`dispatch`).
+//! Not here: which core owns a partition (`coordinator`), what CQL means (`execute`), which message leads to which
+//! function (`dispatch`).
 
 pub(crate) mod counters;
 mod failure;
@@ -23,10 +24,10 @@ use model::{Failure, Schema, Table, TableId};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long a request waits for a table that this core has not heard of yet.
+/// How long a request waits for a table that this core does not know yet.
 const SCHEMA_WAIT: Duration = Duration::from_millis(500);
 
-/// Waits until this core knows a table: the message may be ahead of the schema.
+/// Waits until this core knows a table, because a message may arrive before the schema that it depends on.
 pub(crate) async fn wait_for_table(shard: &Shard, id: TableId) -> Result<Arc<Table>, Failure> {
     let known = |schema: &Schema| schema.table_by_id(id).cloned();
     if let Some(table) = known(&shard.schema_ref()) {

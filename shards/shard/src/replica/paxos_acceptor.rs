@@ -1,12 +1,12 @@
-//! An acceptor's state in `system.paxos`, one row per partition and table, with Cassandra's columns. It lives on the
-//! core that owns the partition and for as long as Cassandra keeps it.
+//! The state of a Paxos acceptor in `system.paxos`: one row per partition and table, with Cassandra's columns. It is
+//! stored on the core that owns the partition and lives as long as in Cassandra.
 //!
-//! An update is stored as [`engine::Store::portable`] makes it; [`UPDATE_VERSION`] in the version columns names that
-//! form, which is none of Cassandra's messages. Every cell has the time of its ballot for a timestamp, so that what is
-//! later wins, and the deletion of a proposal by its commit wins over the proposal.
+//! An update is stored in the form of [`engine::Store::portable`]; the version columns have [`UPDATE_VERSION`], because
+//! the form is not one of Cassandra's messages. The timestamp of every cell is the time of its ballot, so that the
+//! later ballot wins, and the deletion of a proposal by its commit wins over the proposal.
 //!
-//! Invariants: promises, proposals and what is settled are durable before they are answered, in every mode of the log,
-//! the promise of an only replica aside; a commit and what it writes are one mutation, seen and recovered together.
+//! Invariants: promises, proposals and commits are durable before they are answered, in every mode of the log, except
+//! for the promise of an only replica; a commit and what it writes are one mutation, seen and recovered together.
 
 use super::{failure, mutate, mutate_durably, oversized};
 use crate::paxos::ballot::Ballot;
@@ -22,18 +22,18 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// The value of the version columns for an update in this form: never a version of Cassandra's messages.
+/// The value of the version columns for updates in this form; no version of Cassandra's messages has it.
 pub(crate) const UPDATE_VERSION: i32 = 0x4865_0001;
-/// Shortest time that the state lives, seconds; `gc_grace_seconds` of the table if that is longer.
+/// Shortest time to live of the state, seconds; the table's `gc_grace_seconds` applies if longer.
 const TTL_SECONDS_MIN: i32 = 3 * 3600;
 
-/// The acceptor of one partition of one table of this core. Whoever uses it holds the partition's lock.
+/// The acceptor of one partition of one table of this core. Its user must hold the partition's lock.
 pub(crate) struct StoredAcceptor<'s> {
     shard: &'s Shard,
     paxos: Arc<Table>,
     table: &'s Table,
     key: &'s DecoratedKey,
-    /// The stored state, once it was read; none while it is being changed.
+    /// The stored state, once it was read; `None` while it is being changed.
     state: RefCell<Option<Acceptor<Update>>>,
 }
 
@@ -44,7 +44,7 @@ impl<'s> StoredAcceptor<'s> {
         StoredAcceptor { shard, paxos, table, key, state: RefCell::default() }
     }
 
-    /// Asks the only replica for a promise. It ends with the lock.
+    /// Asks the only replica for a promise, which is valid while the lock is held and is not stored.
     pub(crate) async fn promise(&self, ballot: Ballot) -> Result<Promise<Update>, Failure> {
         let mut state = self.state().await?;
         let promise = state.prepare(ballot);
@@ -52,7 +52,7 @@ impl<'s> StoredAcceptor<'s> {
         Ok(promise)
     }
 
-    /// Asks for a promise; durable when it is given.
+    /// Asks for a promise, which is durable on return.
     pub(crate) async fn prepare(&self, ballot: Ballot) -> Result<Promise<Update>, Failure> {
         let mut state = self.state().await?;
         let promise = state.prepare(ballot);
@@ -65,7 +65,7 @@ impl<'s> StoredAcceptor<'s> {
         Ok(promise)
     }
 
-    /// Asks to accept; durable when it is done.
+    /// Asks to accept a proposal; durable on return.
     pub(crate) async fn accept(&self, proposal: &Proposal<Update>) -> Result<Acceptance, Failure> {
         let mut state = self.state().await?;
         let answer = state.accept(proposal.clone());
@@ -81,12 +81,12 @@ impl<'s> StoredAcceptor<'s> {
         Ok(answer)
     }
 
-    /// Applies what was decided and remembers it.
+    /// Applies a decided proposal and remembers it.
     pub(crate) async fn commit(&self, proposal: &Proposal<Update>) -> Result<(), Failure> {
         let changes = self.changes(proposal)?;
         let mut state = self.state().await?;
         if !state.commit(proposal.clone()) {
-            // Later ones came before it; it only has to be in the table.
+            // Later proposals were committed before; the change must only be in the table.
             self.state.replace(Some(state));
             return match changes.is_empty() {
                 true => Ok(()),
@@ -96,14 +96,14 @@ impl<'s> StoredAcceptor<'s> {
         let mut row = self.row(proposal.ballot);
         row.remove_proposal();
         row.set_commit(proposal);
-        // It is decided: there must be room for it.
+        // The change is decided, so there must be room for it.
         mutate(self.shard, row.finish(changes), true).await?;
         self.unsettled_no_more();
         self.state.replace(Some(state));
         Ok(())
     }
 
-    /// Asks the only replica to accept and commit; durable when it is done.
+    /// Asks the only replica to accept and commit; durable on return.
     pub(crate) async fn settle(&self, proposal: &Proposal<Update>) -> Result<Acceptance, Failure> {
         let changes = self.changes(proposal)?;
         let mut state = self.state().await?;
@@ -136,7 +136,7 @@ impl<'s> StoredAcceptor<'s> {
         self.shard.unsettled().forget(self.table.id, self.key);
     }
 
-    /// What a proposal changes in the table.
+    /// The mutation that a proposal makes in the table.
     fn changes(&self, proposal: &Proposal<Update>) -> Result<MutationBuilder, Failure> {
         let update = match &proposal.update {
             Some(update) => self.decoded(update)?,
@@ -145,7 +145,7 @@ impl<'s> StoredAcceptor<'s> {
         Ok(update.map_or_else(|| MutationBuilder::new(&self.key.key), MutationBuilder::continuing))
     }
 
-    /// The mutation of a stored update, in the columns that the table has now; `None` if nothing is left of it.
+    /// The mutation of a stored update, with the columns that the table currently has; `None` if no column is left.
     fn decoded(&self, update: &[u8]) -> Result<Option<Mutation>, Failure> {
         let decoded = self.shard.store().from_portable(update);
         decoded.ok_or_else(|| Failure::server("system.paxos holds a proposal that cannot be read"))
@@ -167,7 +167,7 @@ impl<'s> StoredAcceptor<'s> {
         let value = |name: &str| found.cells.get(&id_of(&self.paxos, name));
         let ballot = |name: &str| value(name).and_then(|bytes| Ballot::from_bytes(bytes));
         let written_here = |name: &str| value(name).is_some_and(|version| **version == UPDATE_VERSION.to_be_bytes());
-        // A truncated change must not come back.
+        // A change that was truncated must not come back.
         let kept = |Proposal { ballot, update }| {
             let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
             Proposal { ballot, update: update.filter(|_: &Update| !gone) }
@@ -178,7 +178,7 @@ impl<'s> StoredAcceptor<'s> {
             Some(kept(Proposal { ballot, update }))
         };
         if let Some(unsettled) = self.shard.unsettled().get(self.table.id, self.key) {
-            // Nothing came after it, and that it was committed is not certain.
+            // No round came after it, and it is uncertain whether it was committed.
             return Ok(Acceptor { promised: None, accepted: Some(kept(unsettled)), committed: None });
         }
         Ok(Acceptor {
@@ -209,7 +209,7 @@ fn id_of(paxos: &Table, name: &str) -> ColumnId {
     paxos.column(name).map_or_else(|| panic!("system.paxos has no column {name}"), |column| column.id)
 }
 
-/// A row in the making; `None` deletes.
+/// A row under construction; `None` deletes a cell.
 struct Row<'p> {
     paxos: &'p Table,
     table: TableId,
@@ -256,7 +256,7 @@ impl Row<'_> {
     }
 }
 
-/// Collects the cells of one table's row.
+/// Collects the cells of the row of one table.
 struct Found {
     now_in_seconds: i64,
     table: TableId,

@@ -1,7 +1,7 @@
 //! Reads of what this core owns.
 //!
-//! A read comes as a pair: `read_now` answers without awaiting, or gives nothing when it would have to wait (for the
-//! disk, for a table that is not known yet); `read_waiting` is its async twin. [`read`] tries one and then the other.
+//! A read comes as a pair: `read_now` answers without awaiting, or returns `None` if it would have to wait (for the
+//! disk, or for a table that is unknown yet); `read_waiting` is its async twin. [`read`] tries one and then the other.
 
 use super::row_sink::RowBlockSink;
 use super::{failure, wait_for_table};
@@ -50,7 +50,7 @@ pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result
     }
 }
 
-/// Reads and adds events to the request's trace.
+/// Reads, and adds events to the request's trace.
 async fn traced_read(
     shard: &Shard,
     table: &Table,
@@ -79,7 +79,7 @@ fn bounds(range: &TokenRange) -> String {
     format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
 }
 
-/// Reads one partition if that needs no wait, into the memory of `room`, and records how long it took.
+/// Reads one partition if that requires no waiting, using `room` for the rows, and records the latency.
 pub(crate) fn timed_read_now(
     shard: &Shard,
     request: &ReadRequest,
@@ -93,7 +93,7 @@ pub(crate) fn timed_read_now(
     Some(result)
 }
 
-/// Reads one partition if that needs no wait, into the memory of `room`. The caller records how long it took.
+/// Reads one partition if that requires no waiting, using `room` for the rows. The caller records the latency.
 pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> Option<Result<ReadReply, Failure>> {
     let at_once = matches!(request.command.partitions, Partitions::Key(_)) && request.index.is_none();
     if !at_once || shard.is_traced() {

@@ -1,8 +1,8 @@
-//! The sink that encodes live rows into a block: selected columns, functions of cells and counts, on the owning core.
-//! See `rows::block` for the form.
+//! The sink that encodes live rows into a block on the owning core: selected columns, functions of cells and counts.
+//! `rows::block` describes the form.
 //!
-//! Invariants: a sink allocates nothing per row but the growth of its buffers; cells of a row come sorted by column, so
-//! that columns selected in table order cost one pass.
+//! Invariants: a sink allocates nothing per row except for the growth of its buffers; cells of a row come sorted by
+//! column, so that columns selected in table order take one pass.
 
 use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
@@ -17,9 +17,9 @@ use model::value::{self, push_element};
 use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
 use smallvec::SmallVec;
 
-/// Up to this length a block grows by doubling.
+/// A block grows by doubling up to this many bytes.
 const SMALL_BLOCK_BYTES: usize = 32 << 10;
-/// The largest block that gets all its memory at once when it grows beyond.
+/// When a block grows larger, it gets all its memory at once, provided that its limit is at most this.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
 /// Where a result column comes from, resolved once per read.
@@ -33,11 +33,11 @@ enum Source<'a> {
     StaticCollection(ColumnId, &'a CqlType),
     WriteTime(DataColumn),
     Ttl(DataColumn),
-    /// The write times of a column of several cells.
+    /// The write times of a column with several cells.
     WriteTimes(DataColumn, &'a CqlType),
     Ttls(DataColumn, &'a CqlType),
     CountRows,
-    /// The count of a clustering column: partitions that have static content alone have none.
+    /// The count of a clustering column, which is null for partitions that have only static content.
     CountClustering(usize),
     Count(DataColumn),
     Token,
@@ -68,7 +68,7 @@ impl DataColumn {
         advance(cells, cells, self.id)
     }
 
-    /// The column's first live cell.
+    /// The column's first cell.
     fn first<'c, 'r>(self, row: &'c LiveRow<'r>) -> Option<&'c Cell<'r>> {
         first(self.cells(row), self.id)
     }
@@ -77,10 +77,10 @@ impl DataColumn {
 /// Encodes live rows into a block.
 pub struct RowBlockSink<'a> {
     sources: SmallVec<[Source<'a>; 8]>,
-    /// Counts come at the end, as one row.
+    /// Counts, which are returned at the end as one row.
     counts: Option<Vec<u64>>,
     key_len: usize,
-    /// The key of a read of one partition.
+    /// The key, if one partition is read.
     key: Option<&'a DecoratedKey>,
     keep_places: bool,
     bytes_max: usize,
@@ -91,12 +91,12 @@ pub struct RowBlockSink<'a> {
     places: RowPlaces,
     taken: u64,
     first_token: Token,
-    /// The last row's key, in a read of several partitions.
+    /// The last row's key, if several partitions are read.
     last_key: Vec<u8>,
     last_token: Token,
     last_comparable: Vec<u8>,
     last_static_only: bool,
-    /// Rows of the last partition, on pages before as well.
+    /// Rows of the last partition, including those on earlier pages.
     partition_rows: u64,
     resume: Option<&'a Position>,
     resume_partition_rows: u64,
@@ -137,7 +137,7 @@ impl<'a> RowBlockSink<'a> {
         }
     }
 
-    /// Uses `room`, which another core allocated, for the rows; more is allocated where they do not fit.
+    /// Uses `room`, which another core allocated, for the rows; allocates more if they do not fit.
     pub(crate) fn with_room(mut self, mut room: Vec<u8>) -> Self {
         room.clear();
         self.block.bytes = room;
@@ -149,13 +149,13 @@ impl<'a> RowBlockSink<'a> {
         self.scanned
     }
 
-    /// What was collected, for a read that ended as `end`.
+    /// Returns what was collected by a read that ended as `end`.
     pub fn finish(mut self, end: ReadEnd) -> ReadReply {
         if let (Some(counts), true) = (&self.counts, self.taken > 0) {
             self.block = counted_row(&self.sources, counts, &self.block.bytes);
             self.block.ends.push((self.first_token, self.block.bytes.len() as u32));
         }
-        // A page that is filled exactly is resumed, even when nothing follows.
+        // A page that is exactly full can be resumed, even if nothing follows.
         let end = if self.taken >= self.rows_max { ReadEnd::Stopped } else { end };
         if let ReadEnd::Paused(place) = end {
             let last = Some(*place);
@@ -181,7 +181,7 @@ impl<'a> RowBlockSink<'a> {
     }
 
     fn encode(&mut self, row: &LiveRow<'_>) {
-        // Room for all at once: one move instead of one at every doubling.
+        // Reserve for the whole row: one move instead of one at every doubling.
         let values: usize =
             row.cells.iter().map(|cell| cell.value_at(self.now_in_seconds).map_or(0, <[u8]>::len)).sum();
         self.block.bytes.reserve(row.key.len() + row.clustering.0.len() + values + 4 * self.sources.len());
@@ -269,7 +269,7 @@ impl RowSink for RowBlockSink<'_> {
         if self.filter.is_some_and(|filter| !filter.holds(row, self.now_in_seconds)) {
             return SinkState::Rejected;
         }
-        // Of an aggregate only the first row's values are kept.
+        // An aggregate keeps only the first row's values.
         if self.counts.is_none() || self.taken == 0 {
             self.encode(row);
             self.block.rows += 1;
@@ -302,7 +302,7 @@ impl RowSink for RowBlockSink<'_> {
         if self.block.bytes.len() >= self.bytes_max || self.taken >= self.rows_max {
             return SinkState::Full;
         }
-        // A block that is not small will probably be filled: one move instead of one at every doubling.
+        // A block that is no longer small will probably be filled: one move instead of one at every doubling.
         let bytes = &mut self.block.bytes;
         if bytes.len() > SMALL_BLOCK_BYTES && bytes.capacity() < self.bytes_max && self.bytes_max <= RESERVED_BYTES_MAX
         {
@@ -344,7 +344,7 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
     }
 }
 
-/// The cells from column `id` on: forward from `rest`, or from the start of the row if `rest` is past it.
+/// The cells from column `id` on, searched from `rest`, or from the start of the row if `rest` is past it.
 fn advance<'c, 'r>(row: &'c [Cell<'r>], rest: &'c [Cell<'r>], id: ColumnId) -> &'c [Cell<'r>] {
     let from = match rest.first() {
         Some(cell) if cell.column <= id => rest,
@@ -358,7 +358,7 @@ fn first<'c, 'r>(cells: &'c [Cell<'r>], id: ColumnId) -> Option<&'c Cell<'r>> {
     cells.first().filter(|cell| cell.column == id)
 }
 
-/// Appends the value of a cell, of a counter its total.
+/// Appends the value of a cell; of a counter, the total.
 #[inline]
 fn push_cell(out: &mut Vec<u8>, cell: Option<&Cell<'_>>, now: i64) {
     match cell.map(|cell| cell.content) {
@@ -369,12 +369,12 @@ fn push_cell(out: &mut Vec<u8>, cell: Option<&Cell<'_>>, now: i64) {
     }
 }
 
-/// The type of a column, if it has several cells.
+/// The type of a column if it has several cells.
 fn multicell(table: &Table, id: ColumnId) -> Option<&CqlType> {
     table.column_by_id(id).map(|column| &column.cql_type).filter(|cql_type| cql_type.is_multicell())
 }
 
-/// The seconds until a cell expires, if it does.
+/// Seconds until a cell expires; `None` if it does not expire.
 fn seconds_left(cell: &Cell<'_>, now: i64) -> Option<i32> {
     match cell.content {
         CellContent::Expiring { local_deletion_time, .. } => Some(local_deletion_time.saturating_sub(now) as i32),
@@ -382,8 +382,8 @@ fn seconds_left(cell: &Cell<'_>, now: i64) -> Option<i32> {
     }
 }
 
-/// The live cells of a multi-cell column in the order of its value's parts, with their paths and values; `cells` begins
-/// with the column's.
+/// The live cells of a multi-cell column with their paths and values, in the order of the value's elements; `cells`
+/// begins with the column's cells.
 fn live_cells<'c, 'r>(
     cql_type: &CqlType,
     cells: &'c [Cell<'r>],
@@ -393,7 +393,7 @@ fn live_cells<'c, 'r>(
     let path_type = match cql_type {
         CqlType::Set { element, .. } => element,
         CqlType::Map { key, .. } => key,
-        // A list's elements are in the order of their paths, which are timeuuids.
+        // The elements of a list are ordered by their paths, which are timeuuids.
         _ => &CqlType::Timeuuid,
     };
     let mut elements: Vec<(&Cell<'_>, &[u8], &[u8])> = cells
@@ -402,14 +402,14 @@ fn live_cells<'c, 'r>(
         .filter(|cell| !matches!(cell.content, CellContent::ColumnDeletion { .. }))
         .filter_map(|cell| Some((cell, cell.path?, cell.value_at(now)?)))
         .collect();
-    // The order of fields is that of their numbers.
+    // Fields are ordered by their numbers.
     if !matches!(cql_type, CqlType::User { .. }) {
         elements.sort_by(|a, b| value::compare(path_type, a.1, b.1));
     }
     elements
 }
 
-/// Appends a list of what each cell of a multi-cell column tells; null without cells.
+/// Appends a list with one value per cell of a multi-cell column; null if there are no cells.
 fn push_facts<const N: usize>(
     out: &mut Vec<u8>,
     cql_type: &CqlType,
@@ -441,7 +441,7 @@ fn push_facts<const N: usize>(
     out.extend_from_slice(&list);
 }
 
-/// Appends a multi-cell collection; one without elements is null.
+/// Appends a multi-cell collection; an empty one is null.
 fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id: ColumnId, now: i64) {
     let elements = live_cells(cql_type, cells, id, now);
     if elements.is_empty() {
@@ -467,7 +467,7 @@ fn push_collection(out: &mut Vec<u8>, cql_type: &CqlType, cells: &[Cell<'_>], id
     out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
-/// Appends a user type of `fields` fields; the path of a field's cell is its number, two bytes.
+/// Appends a user type with `fields` fields; the path of a field's cell is its number, two bytes.
 fn push_user_type(out: &mut Vec<u8>, fields: usize, cells: &[(&Cell<'_>, &[u8], &[u8])]) {
     let length_at = out.len();
     out.extend_from_slice(&[0; 4]);
@@ -479,7 +479,7 @@ fn push_user_type(out: &mut Vec<u8>, fields: usize, cells: &[(&Cell<'_>, &[u8], 
     out[length_at..length_at + 4].copy_from_slice(&len.to_be_bytes());
 }
 
-/// One row of an aggregate: counts where there are counts, the first row's values elsewhere.
+/// The row of an aggregate: counts in their columns, the first row's values in the others.
 fn counted_row(sources: &[Source<'_>], counts: &[u64], first_row: &[u8]) -> RowBlock {
     let mut block = RowBlock { rows: 1, ..RowBlock::default() };
     for ((source, count), value) in sources.iter().zip(counts).zip(cells_of(first_row)) {

@@ -1,4 +1,4 @@
-//! Rows into blocks.
+//! Encoding rows into blocks.
 
 use super::*;
 use crate::rows::block::{counted_nothing, merge_counted};
@@ -89,7 +89,7 @@ fn columns(ids: &[u16]) -> Vec<Selector> {
 #[test]
 fn keys_cells_and_collections_are_encoded_in_any_order() {
     let (minus, one) = ((-1i32).to_be_bytes(), 1i32.to_be_bytes());
-    // By path as bytes: 1 before -1.
+    // In the order of the paths as bytes: 1 before -1.
     let cells = [
         cell(3, None, b"IIII"),
         cell(4, Some(&[0; 16]), b"x"),
@@ -125,7 +125,7 @@ fn a_block_is_full_by_rows_or_bytes_and_tells_every_place() {
     assert_eq!(reply.last, Some(reply.places.resume(2)));
     assert_eq!(reply.places.resume(1).position.comparable.as_deref(), Some(&[1][..]));
     assert_eq!(reply.block.ends, [(Token(77), 8), (Token(77), 16), (Token(77), 24)]);
-    // The row that reaches the bytes is the last one.
+    // The row with which the block reaches `bytes_max` is the last one.
     for (bytes_max, rows) in [(8, 1), (9, 2), (16, 2), (17, 3)] {
         assert_eq!(block(columns(&[3]), 100, bytes_max, 9, &cells).0.block.rows, rows);
     }
@@ -149,7 +149,7 @@ fn counts_come_as_one_row_and_add_up() {
     let sum = merge_counted(&selection, &[reply.block.clone(), reply.block]);
     let found: Vec<Vec<u8>> = cells_of(&sum.bytes).map(|cell| cell.unwrap_or_default().to_vec()).collect();
     assert_eq!(found, [number(18), number(0), number(18), vec![0, 0, 0, 0]]);
-    // A value of eight bytes is no count.
+    // A value of eight bytes is not taken for a count.
     let beside = vec![Selector::CountRows, Selector::Column(ColumnId(1))];
     let mut bytes = Vec::new();
     [number(3), number(u64::MAX)].iter().for_each(|cell| push_element(&mut bytes, Some(cell)));

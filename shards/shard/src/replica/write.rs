@@ -5,8 +5,8 @@ use crate::metrics::WrittenTables;
 use crate::shard_state::Shard;
 use model::{Failure, Mutation};
 
-/// Applies a mutation of this core for another core, or as a part of something that is measured as a whole. `system`:
-/// it may exceed the memtable budget.
+/// Applies a mutation of this core for another core, or as a part of an operation that is measured as a whole.
+/// `system`: it may exceed the memtable budget.
 pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> Result<(), Failure> {
     apply(shard, mutation, if system { Mode::System } else { Mode::Peer }).await
 }
@@ -56,7 +56,7 @@ async fn apply(shard: &Shard, mutation: Mutation, mode: Mode) -> Result<(), Fail
     applied
 }
 
-/// The tables that a mutation changes, each once.
+/// The names of the tables that a mutation changes, each once.
 fn table_names(shard: &Shard, mutation: &Mutation) -> Vec<String> {
     let schema = shard.schema_ref();
     let mut names = Vec::new();

@@ -1,19 +1,18 @@
 //! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
 //! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
-//! 2. It holds the partition's lock from the first promise to the commit, so that rounds of one node wait for each
-//!    other instead of starting again, and so that what reads before it writes (elements of lists) comes before or
-//!    after.
-//! 3. [`proposer`] says what to do next; what the acceptor has done is durable before the proposer hears of it.
-//! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some
-//!    rounds go through all steps, as they do with several replicas, so that crashes between these meet what heals
+//! 2. It holds the partition's lock from the first promise to the commit. So rounds of one node wait for each other
+//!    instead of starting again, and changes that read first (elements of lists) come either before or after a round.
+//! 3. [`proposer`] says what to do next; the effects of the acceptor are durable before the proposer is told about
 //!    them.
+//! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some
+//!    rounds take all steps, as with several replicas, so that crashes between the steps exercise the recovery.
 //!
-//! Waiting for others, for the lock and by beginning again, ends after `cas_contention_timeout`.
+//! Waiting for the lock or for others, and beginning again, ends after `cas_contention_timeout`.
 //!
-//! Invariants: the lock is held until the round's last write is decided, whoever still waits for it; an accepted
-//! proposal is committed by its own round or by the next one, also after a crash; what a client is told failed never
-//! happens.
+//! Invariants: the lock is held until the round's last write is decided, even if nobody waits for it any more; an
+//! accepted proposal is committed by its own round or by the next one, even after a crash; a change that a client was
+//! told has failed never happens.
 
 pub(crate) mod proposer;
 
@@ -33,21 +32,21 @@ use proposer::{Command, Proposer, RoundEnd};
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// How far a round has come: decides what a client is told that gives up waiting.
+/// The progress of a round, from which follows what a client is told if it stops waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RoundProgress {
     /// Waiting for the partition's lock.
     Waiting,
-    /// Nothing was proposed.
+    /// Nothing has been proposed.
     Preparing,
     /// The change may have been accepted.
     Proposing,
-    /// It is decided and on its way.
+    /// The change is decided and is being sent.
     Committing,
 }
 
-/// Reads what the conditions ask for, judges it and builds the change, under the promise of a ballot of this time
-/// (microseconds). `None`: nothing is to be changed.
+/// Reads what the conditions look at, tests them and builds the change, under the promise of a ballot of this time
+/// (microseconds since 1970). The update is `None` if nothing is to be changed.
 pub(crate) trait Decide:
     AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64) -> Result<(Option<Update>, Decision), Failure> + 'static
 {
@@ -59,7 +58,7 @@ impl<F> Decide for F where
 {
 }
 
-/// Has the core that owns the partition decide a request, and records how long it takes.
+/// Lets the core that owns the partition decide a request, and records the latency.
 pub(crate) async fn coordinate(
     shard: &Shard,
     request: ConditionalRequest,
@@ -91,7 +90,7 @@ async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -
     }
 }
 
-/// Decides a request about a partition of this core, within its time.
+/// Decides a request about a partition of this core, within the request's timeout.
 pub(crate) async fn at_owner(
     shard: &Shard,
     request: ConditionalRequest,
@@ -103,7 +102,7 @@ pub(crate) async fn at_owner(
     match runtime::timeout(terms.timeout, running.as_mut()).await {
         Some(result) => result,
         None => {
-            // The round must be decided before the lock is released: it goes on without its client.
+            // The round must end before the lock is released, so it goes on without its client.
             if progress.get() != RoundProgress::Waiting {
                 runtime::spawn(running);
             }
@@ -112,7 +111,7 @@ pub(crate) async fn at_owner(
     }
 }
 
-/// Takes the partition's lock and decides. Must run to its end.
+/// Takes the partition's lock and decides. Must be polled to its end.
 async fn round(
     shard: Shard,
     request: ConditionalRequest,
@@ -147,7 +146,7 @@ async fn round(
     };
     let mut at = Ballot::new(0, scope, 0);
     let mut decided = Decision::unchanged();
-    // The change that this request asks for is on its way, not one that it found.
+    // Whether the change being sent is the one that this request asks for, not one left by an earlier round.
     let mut own = false;
     let mut error: Option<Failure> = None;
     loop {
@@ -209,7 +208,7 @@ async fn round(
             }
             Command::End(RoundEnd::Applied | RoundEnd::Unchanged) => return Ok(decided),
             Command::End(end) => {
-                // A definite refusal of the replica is passed on as it is.
+                // A definite refusal by the replica is passed on unchanged.
                 if let Some(failure) = error.filter(|failure| failure.outcome == Outcome::NotApplied) {
                     return Err(failure);
                 }
@@ -222,20 +221,20 @@ async fn round(
                 });
             }
         };
-        // One replica has answered, so there is always a next step.
+        // The only replica has answered, so there is always a next step.
         command = next.ok_or_else(|| Failure::server("a round of Paxos came to a halt").unknown())?;
     }
 }
 
-/// A ballot of this moment, above `above`. One that had to be ahead of the clock leaves the clock where it is, so that
-/// a node of the future does not take the others along.
+/// A ballot of the current time, above `above`. If it must be ahead of the clock, the clock itself is not advanced, so
+/// that one node with a wrong clock does not drag the others along.
 fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
     let now = shard.clock().timestamp();
     let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));
     Ballot::new(micros, scope, runtime::rng::u64())
 }
 
-/// The failure of a round that took too long.
+/// The failure of a round that took too long, according to its progress.
 fn timed_out(terms: &AckTerms, progress: RoundProgress, contentions: u16) -> Failure {
     let block_for = terms.block_for as i32;
     match progress {
@@ -249,12 +248,12 @@ fn timed_out(terms: &AckTerms, progress: RoundProgress, contentions: u16) -> Fai
             Failure::new(ErrorCode::WriteTimeout, text).unknown().with(detail)
         }
         RoundProgress::Proposing => unknown(terms, 0),
-        // The decision stands, and only the replicas do not all have it.
+        // The change is decided; only some replicas do not have it yet.
         RoundProgress::Committing => terms.write_timed_out("SIMPLE"),
     }
 }
 
-/// A proposal that may have been accepted.
+/// The failure for a proposal that may have been accepted.
 fn unknown(terms: &AckTerms, accepted: usize) -> Failure {
     let (received, block_for) = (accepted as i32, terms.block_for as i32);
     let text = format!("CAS operation result is unknown - proposal accepted by {received} but not a quorum.");

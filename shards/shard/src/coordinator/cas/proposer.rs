@@ -1,41 +1,42 @@
-//! The proposer of Paxos: brings one decision about a partition to a majority of its replicas. Pure: answers go in,
-//! what is to be sent comes out.
+//! The proposer of Paxos: brings one decision about a partition to a majority of its replicas. Pure: it takes answers
+//! and returns what to send.
 //!
 //! 1. Prepare: a ballot is sent to all replicas until a majority has promised it.
-//! 2. Repair: what an earlier round left accepted is proposed and committed under this ballot, and the work begins anew
-//!    with the next one. Replicas that miss the last commit are sent it.
+//! 2. Repair: a proposal that an earlier round left accepted is proposed and committed under this ballot, then the work
+//!    begins anew with the next ballot. Replicas that lack the last commit are sent it.
 //! 3. Read: the caller reads and decides, knowing that nothing was decided since the promise.
-//! 4. Propose: the change, or the empty one when nothing is to be changed, so that what an earlier round left with a
-//!    minority cannot come back behind this decision. One replica needs no empty proposal: it knows all rounds.
+//! 4. Propose: the change, or an empty proposal if nothing is to be changed, so that a proposal which an earlier round
+//!    left with a minority cannot be decided after this decision. A single replica needs no empty proposal: it knows
+//!    all rounds.
 //! 5. Commit: what a majority has accepted is sent to all.
 //!
-//! Steps 4 and 5 are one where there is one replica: what it accepts is decided.
+//! With a single replica steps 4 and 5 are one: what it accepts is decided.
 //!
-//! Invariants: an answer to another ballot or step is ignored; a proposal of which one replica may have taken note and
-//! no majority has is unknown, never said to have failed.
+//! Invariants: an answer to another ballot or step is ignored; a proposal that a replica may have accepted, but no
+//! majority has, is reported as unknown, never as failed.
 
 use crate::paxos::ballot::Ballot;
 use crate::paxos::{Acceptance, Promise, Proposal};
 
-/// What the caller does next. Answers come back through the methods of [`Proposer`].
+/// What the caller must do next. Answers are passed to the methods of [`Proposer`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Command<U> {
     /// Ask every replica for a promise.
     Prepare(Ballot),
-    /// Ask every replica to accept; the one of [`Proposer::alone`] to commit as well.
+    /// Ask every replica to accept; a replica of [`Proposer::alone`] also commits.
     Propose(Proposal<U>),
     /// Send a commit to these replicas.
     Commit {
         /// What was decided.
         proposal: Proposal<U>,
-        /// To whom, by number.
+        /// The replicas that need it, by number.
         to: Vec<usize>,
     },
-    /// Read at a majority and decide.
+    /// Read from a majority and decide.
     Read,
     /// Begin again with a ballot above this one.
     Begin(Ballot),
-    /// It is over.
+    /// The round is over.
     End(RoundEnd),
 }
 
@@ -48,12 +49,12 @@ pub(crate) enum RoundEnd {
     Unchanged,
     /// Too few replicas answered before anything was proposed.
     Unprepared,
-    /// So many replicas have accepted the change, which is no majority: it may be applied one day.
+    /// Fewer than a majority are known to have accepted the change: it may still be applied some day.
     Unknown {
         /// Replicas that accepted.
         accepted: usize,
     },
-    /// The change is decided and will be applied; so many replicas have it now, which is less than was asked for.
+    /// The change is decided and will be applied, but fewer replicas than required have it so far.
     Uncommitted {
         /// Replicas that have it.
         committed: usize,
@@ -63,11 +64,11 @@ pub(crate) enum RoundEnd {
 /// Why something is proposed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
-    /// To change what the caller wants.
+    /// It is the caller's change.
     Own,
-    /// To end the round of another one.
+    /// It finishes another proposer's round.
     Finish,
-    /// To be in order.
+    /// It is empty and only keeps rounds in order.
     Order,
 }
 
@@ -80,27 +81,27 @@ enum Phase<U> {
     Ended,
 }
 
-/// See the module.
+/// One round about one partition; the module's head has the steps.
 pub(crate) struct Proposer<U> {
     replicas: usize,
-    /// Replicas that must have a commit before it is answered.
+    /// Replicas that must have a commit before the client is answered.
     commits_wanted: usize,
-    /// What the only replica accepts is committed in the same step.
+    /// Whether the only replica commits what it accepts in the same step.
     settles: bool,
     ballot: Ballot,
-    /// Replicas that did not do what this step wants.
+    /// Replicas that did not do what the current step needs.
     lost: usize,
     failed: usize,
-    /// The highest ballot that stood in the way.
+    /// The highest ballot for which a replica refused.
     highest: Ballot,
-    /// Rounds that had to begin again.
+    /// How often the round had to begin again.
     contentions: u16,
     phase: Phase<U>,
 }
 
 impl<U: Clone> Proposer<U> {
-    /// For `replicas` replicas, of which `commits_wanted` must have a commit before it is answered; and what is done
-    /// first.
+    /// A proposer for `replicas` replicas, of which `commits_wanted` must have a commit before the client is answered;
+    /// also returns its first command.
     pub(crate) fn begin(replicas: usize, commits_wanted: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
         let mut proposer = Proposer {
             replicas,
@@ -117,13 +118,13 @@ impl<U: Clone> Proposer<U> {
         (proposer, command)
     }
 
-    /// For the only replica, which accepts and commits in one step.
+    /// A proposer for a single replica, which accepts and commits in one step.
     pub(crate) fn alone(ballot: Ballot) -> (Proposer<U>, Command<U>) {
         let (proposer, command) = Proposer::begin(1, 1, ballot);
         (Proposer { settles: true, ..proposer }, command)
     }
 
-    /// After [`Command::Begin`]: the new ballot.
+    /// Continues with a new ballot after [`Command::Begin`].
     pub(crate) fn prepare(&mut self, ballot: Ballot) -> Command<U> {
         self.ballot = ballot;
         self.highest = self.highest.max(ballot);
@@ -131,7 +132,7 @@ impl<U: Clone> Proposer<U> {
         Command::Prepare(ballot)
     }
 
-    /// How often it had to begin again.
+    /// How often the round had to begin again.
     pub(crate) fn contentions(&self) -> u16 {
         self.contentions
     }
@@ -144,12 +145,12 @@ impl<U: Clone> Proposer<U> {
         self.replicas / 2 + 1
     }
 
-    /// Whether so many of the replicas that are left cannot be `wanted` any more.
+    /// Whether the replicas that are left are fewer than `wanted`.
     fn out_of_reach(&self, wanted: usize) -> bool {
         self.replicas - self.lost < wanted
     }
 
-    /// `replica` answered [`Command::Prepare`].
+    /// Takes a replica's answer to [`Command::Prepare`].
     pub(crate) fn promised(&mut self, replica: usize, ballot: Ballot, answer: Promise<U>) -> Option<Command<U>> {
         let majority = self.majority();
         let Phase::Preparing { promised, accepted, committed } = &mut self.phase else { return None };
@@ -172,7 +173,7 @@ impl<U: Clone> Proposer<U> {
         }
         let (accepted, committed, promised) = (accepted.take(), committed.take(), std::mem::take(promised));
         let last = committed.as_ref().map(|proposal| proposal.ballot);
-        // What was accepted and may have been decided comes first.
+        // An accepted proposal that may have been decided comes first.
         if let Some(update) = accepted.filter(|proposal| Some(proposal.ballot) > last).and_then(|left| left.update) {
             return Some(self.propose(Some(update), Purpose::Finish));
         }
@@ -187,7 +188,7 @@ impl<U: Clone> Proposer<U> {
         Some(Command::Read)
     }
 
-    /// After [`Command::Read`]: the change, or `None` if nothing is to be changed.
+    /// Takes the caller's decision after [`Command::Read`]: the change, or `None` if nothing is to be changed.
     pub(crate) fn decided(&mut self, update: Option<U>) -> Option<Command<U>> {
         let Phase::Reading = self.phase else { return None };
         Some(match update {
@@ -203,7 +204,7 @@ impl<U: Clone> Proposer<U> {
         Command::Propose(proposal)
     }
 
-    /// A replica answered [`Command::Propose`].
+    /// Takes a replica's answer to [`Command::Propose`].
     pub(crate) fn accepted(&mut self, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
         let majority = self.majority();
         let Phase::Proposing { accepted, .. } = &mut self.phase else { return None };
@@ -219,7 +220,7 @@ impl<U: Clone> Proposer<U> {
         }
         let done = *accepted;
         if done < majority {
-            // The last answer of those that were waited for.
+            // The other replicas cannot make a majority any more.
             let unknown = self.out_of_reach(majority);
             return unknown.then(|| self.over(RoundEnd::Unknown { accepted: done }));
         }
@@ -236,7 +237,7 @@ impl<U: Clone> Proposer<U> {
         Some(Command::Commit { proposal, to: (0..self.replicas).collect() })
     }
 
-    /// A replica has the commit of `ballot`.
+    /// Takes the news that a replica has the commit of `ballot`.
     pub(crate) fn committed(&mut self, ballot: Ballot) -> Option<Command<U>> {
         let majority = self.majority();
         match &mut self.phase {
@@ -262,7 +263,7 @@ impl<U: Clone> Proposer<U> {
         }
     }
 
-    /// A replica did not answer what was sent with `ballot`, and will not.
+    /// Takes the news that a replica did not, and will not, answer what was sent with `ballot`.
     pub(crate) fn failed(&mut self, ballot: Ballot) -> Option<Command<U>> {
         let majority = self.majority();
         if let Phase::Repairing { ballot: of, have, left } = &mut self.phase {
@@ -278,7 +279,7 @@ impl<U: Clone> Proposer<U> {
         self.lost_one()
     }
 
-    /// One more replica will not do what this step wants.
+    /// Counts one more replica that will not do what the current step needs.
     fn lost_one(&mut self) -> Option<Command<U>> {
         self.lost += 1;
         let wanted = match &self.phase {
@@ -291,7 +292,7 @@ impl<U: Clone> Proposer<U> {
         Some(match &self.phase {
             Phase::Preparing { .. } if self.replicas - self.failed < self.majority() => self.over(RoundEnd::Unprepared),
             Phase::Preparing { .. } => self.again(),
-            // Refused by every replica it stays without effect; what one has accepted may win one day.
+            // Refused by every replica, a proposal has no effect; accepted by one, it may win some day.
             Phase::Proposing { purpose: Purpose::Own, accepted, .. } if *accepted > 0 || self.failed > 0 => {
                 let accepted = *accepted;
                 self.over(RoundEnd::Unknown { accepted })
@@ -321,7 +322,7 @@ impl<U: Clone> Proposer<U> {
     }
 }
 
-/// The one of the higher ballot.
+/// The proposal with the higher ballot.
 fn later<U>(one: Option<Proposal<U>>, other: Option<Proposal<U>>) -> Option<Proposal<U>> {
     match (&one, &other) {
         (Some(a), Some(b)) if b.ballot > a.ballot => other,

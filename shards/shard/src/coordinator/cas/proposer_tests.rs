@@ -144,10 +144,10 @@ fn too_few_answers_change_nothing() {
     assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unprepared)));
 }
 
-/// Counters on three replicas: each proposer adds one to what it reads.
+/// The tests keep a counter on three replicas; each proposer adds one to the value that it reads.
 const REPLICAS: usize = 3;
 
-/// Small random numbers.
+/// A small generator of random numbers.
 struct Dice(u64);
 
 impl Dice {
@@ -177,19 +177,19 @@ enum Message {
 struct Client {
     proposer: Proposer<u32>,
     adds: bool,
-    /// What it read.
+    /// The value that it read.
     read: u32,
     began: usize,
 }
 
-/// One run: clients come one after another and at the same time, their messages are lost and late.
+/// One run: clients come one after another and concurrently, and their messages are lost or late.
 fn run(seed: u64) {
     let mut dice = Dice(seed * 2 + 1);
     let mut replicas: [Replica; REPLICAS] = Default::default();
     let mut clients: Vec<Option<Client>> = Vec::new();
     let mut messages: Vec<(usize, usize, Message)> = Vec::new();
     let (mut applied, mut committed, mut unknown, mut clock) = (Vec::new(), 0, 0, 1);
-    // Reads and additions that have ended: when, and what they showed.
+    // For each read and addition that ended: when, and the value that it showed.
     let mut seen: Vec<(usize, u32)> = Vec::new();
     let loss = dice.below(4);
     for step in 0..400 {
@@ -210,7 +210,7 @@ fn run(seed: u64) {
                 Message::Prepare(ballot) => *ballot,
                 Message::Propose(proposal) | Message::Commit(proposal) => proposal.ballot,
             };
-            // Lost on the way there, or on the way back.
+            // The message is lost on the way there, or its answer on the way back.
             let delivered = (!lost || half).then(|| match message {
                 Message::Prepare(ballot) => (Some(replica.acceptor.prepare(ballot)), None),
                 Message::Propose(proposal) => (None, Some(replica.acceptor.accept(proposal))),
@@ -248,7 +248,7 @@ fn run(seed: u64) {
                     messages.extend(to.into_iter().map(|to| (client, to, Message::Commit(proposal.clone()))));
                 }
                 Command::Read => {
-                    // At a majority, of its choice.
+                    // A read asks two replicas that it chooses.
                     let without = dice.below(REPLICAS as u64) as usize;
                     let read = (0..REPLICAS).filter(|replica| *replica != without).map(|at| replicas[at].value).max();
                     asker.read = read.map_or(0, |(_, value)| value);
@@ -267,14 +267,14 @@ fn run(seed: u64) {
                             applied.push(shows);
                             committed = shows.max(committed);
                         }
-                        // Decided, and perhaps on no replica yet.
+                        // It is decided, but perhaps on no replica yet.
                         RoundEnd::Uncommitted { .. } => applied.push(shows),
                         RoundEnd::Unchanged => {}
                         RoundEnd::Unknown { .. } => unknown += 1,
                         RoundEnd::Unprepared => {}
                     }
                     if matches!(over, RoundEnd::Applied | RoundEnd::Unchanged) {
-                        // Nothing that ended before this began shows more.
+                        // The result is not older than that of any operation that ended before this one began.
                         let newest =
                             seen.iter().filter(|(ended, _)| *ended < asker.began).map(|(_, value)| *value).max();
                         let before = asker.read;
@@ -287,7 +287,7 @@ fn run(seed: u64) {
             }
         }
     }
-    // Each addition made a value of its own.
+    // Each addition must have produced a different value.
     let count = applied.len();
     applied.sort_unstable();
     applied.dedup();
