@@ -1,8 +1,8 @@
-//! What the compactions of a shard are doing and have done, for the tools and tables that show it.
+//! What the compactions of a shard are doing and have done, for tools and system tables.
 //!
-//! Records of finished compactions wait in a queue until somebody stores them in a table ([`crate::Store::compacted`]);
-//! when too many wait, the oldest are dropped. The fifteen-minute rate is an exponentially weighted average with ticks
-//! of five seconds, as in Cassandra's metrics library.
+//! Records of finished compactions wait in a queue until a caller stores them in a table
+//! ([`crate::Store::compacted`]); if too many wait, the oldest are dropped. The fifteen-minute rate is an
+//! exponentially weighted average with ticks of five seconds, as in Cassandra's metrics library.
 
 use super::TaskKind;
 use super::compactor::Compactor;
@@ -18,76 +18,76 @@ use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Most records that wait.
+/// Most records in the queue.
 pub const RECORDS_MAX: usize = 1024;
-/// Length of a tick of the rate.
+/// The interval at which the average rate is updated.
 const TICK: Duration = Duration::from_secs(5);
-/// Length of the time that the average covers, seconds.
+/// The period that the average rate covers, seconds.
 const WINDOW_SECONDS: f64 = 15.0 * 60.0;
 
 /// The record of a finished compaction.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CompactionRecord {
-    /// A time uuid of its own.
+    /// A time UUID that identifies the compaction.
     pub id: Uuid,
-    /// Of which table.
+    /// The table's keyspace.
     pub keyspace: String,
     /// The table's name.
     pub table: String,
-    /// When it was done, milliseconds since 1970.
+    /// When the compaction ended, milliseconds since 1970.
     pub at_millis: i64,
-    /// Bytes of Data.db on disk that were read.
+    /// Bytes of the inputs' Data.db on disk.
     pub bytes_in: u64,
-    /// Bytes that were written.
+    /// Bytes of the outputs' Data.db on disk.
     pub bytes_out: u64,
-    /// How many partitions came from how many SSTables.
+    /// How many partitions were merged from so many SSTables, by the number of SSTables.
     pub merged: BTreeMap<u32, u64>,
-    /// Whether somebody asked for it.
+    /// Whether it was a major compaction.
     pub major: bool,
 }
 
 /// A compaction under way.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningCompaction {
-    /// As of [`CompactionRecord`].
+    /// The id that its [`CompactionRecord`] will have.
     pub id: Uuid,
-    /// Of which table.
+    /// The table that is compacted.
     pub table: TableId,
-    /// Whether somebody asked for it.
+    /// Whether it is a major compaction.
     pub major: bool,
-    /// SSTables that are read.
+    /// The number of inputs.
     pub sstables: usize,
-    /// Bytes of their data, uncompressed.
+    /// Bytes of the inputs' Data.db before compression.
     pub total_bytes: u64,
-    /// The same as stored.
+    /// Bytes of the inputs' Data.db on disk.
     pub stored_bytes: u64,
-    /// How many of `total_bytes` were read so far, estimated.
+    /// An estimate of how many of `total_bytes` were read so far.
     pub read_bytes: u64,
 }
 
-/// Figures of a shard since its start; those of several shards add up.
+/// The compactions of a shard since its start. Values of several shards can be added up.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CompactionStatistics {
-    /// Compactions done.
+    /// Compactions that succeeded.
     pub completed: u64,
     /// Compactions that failed.
     pub failed: u64,
-    /// Bytes of the data that were read, uncompressed.
+    /// Bytes of all inputs' Data.db before compression.
     pub data_bytes: u64,
-    /// The same as stored.
+    /// Bytes of all inputs' Data.db on disk.
     pub stored_bytes: u64,
-    /// Compactions per second, of the last fifteen minutes.
+    /// Compactions per second, averaged over the last fifteen minutes.
     pub recent_rate: f64,
     /// Compactions per second since the start.
     pub mean_rate: f64,
-    /// How many tasks the tables' strategies expect to have yet, if any.
+    /// How many tasks the tables' strategies still have to do, estimated; tables without any are missing.
     pub pending: BTreeMap<TableId, usize>,
-    /// Those under way.
+    /// The compactions that are running.
     pub running: Vec<RunningCompaction>,
 }
 
 impl CompactionStatistics {
-    /// Adds those of another shard.
+    /// Adds the values of another shard.
     pub fn add(&mut self, other: &CompactionStatistics) {
         self.completed += other.completed;
         self.failed += other.failed;
@@ -102,22 +102,22 @@ impl CompactionStatistics {
     }
 }
 
-/// A compaction while it runs.
+/// The progress of a running compaction.
 struct RunProgress {
     id: Uuid,
     table: TableId,
     major: bool,
     sstables: usize,
-    /// Bytes of the inputs' data, uncompressed and as stored.
+    /// Bytes of the inputs' Data.db: `data_bytes` before compression, `stored_bytes` on disk.
     data_bytes: u64,
     stored_bytes: u64,
-    /// Bytes of Data.db read so far, as stored.
+    /// Bytes of Data.db on disk that were read so far.
     read_bytes: Cell<u64>,
-    /// How many partitions came from how many SSTables.
+    /// How many partitions were merged from so many SSTables, by the number of SSTables.
     merged: RefCell<BTreeMap<u32, u64>>,
 }
 
-/// A compaction that the shard's [`Activity`] shows until this is dropped.
+/// A running compaction, which the shard's [`Activity`] shows until this is dropped.
 pub(crate) struct TrackedCompaction {
     compactor: Rc<Compactor>,
     progress: Rc<RunProgress>,
@@ -149,7 +149,7 @@ impl TrackedCompaction {
         self.progress.read_bytes.set(self.progress.read_bytes.get() + bytes);
     }
 
-    /// Counts a partition that was merged from so many SSTables.
+    /// Counts a partition that was merged from `sources` SSTables.
     pub(crate) fn merged(&self, sources: usize) {
         *self.progress.merged.borrow_mut().entry(sources as u32).or_default() += 1;
     }
@@ -158,7 +158,7 @@ impl TrackedCompaction {
     pub(crate) fn done(self, outcome: &Result<CompactionOutcome, Error>) {
         let (activity, progress) = (&self.compactor.activity, &self.progress);
         let done = match outcome {
-            // Its table was dropped or truncated meanwhile.
+            // The table was dropped or truncated during the compaction.
             Ok(done) if *done == CompactionOutcome::default() => return,
             Ok(done) => done,
             Err(_) => {
@@ -205,7 +205,7 @@ impl RunProgress {
     }
 }
 
-/// The compactions under way, and counters of the finished ones.
+/// The running compactions, and counters of the finished ones.
 pub(crate) struct Activity {
     began: Instant,
     running: RefCell<Vec<Rc<RunProgress>>>,
@@ -235,17 +235,17 @@ impl Activity {
         }
     }
 
-    /// Has those who wait for records look at the gate again.
+    /// Wakes callers that wait for records, so that they see that the gate was shut.
     pub(super) fn notify(&self) {
         self.recorded.notify();
     }
 
-    /// How many of the compactions under way an operator asked for.
+    /// How many major compactions are running.
     pub(crate) fn asked_for(&self) -> usize {
         self.running.borrow().iter().filter(|running| running.major).count()
     }
 
-    /// Counts a finished compaction, and keeps its record until somebody takes it.
+    /// Counts a finished compaction and queues its record.
     fn done(&self, record: CompactionRecord) {
         self.completed.set(self.completed.get() + 1);
         let mut rate = self.rate.get();
@@ -260,7 +260,7 @@ impl Activity {
     }
 }
 
-/// An exponentially weighted average.
+/// An exponentially weighted average rate.
 #[derive(Clone, Copy)]
 struct Rate {
     ticked: Instant,
@@ -286,7 +286,7 @@ impl Rate {
 }
 
 impl Compactor {
-    /// What compactions are doing and have done.
+    /// The running compactions and the counters of the finished ones.
     pub(crate) fn statistics(&self) -> CompactionStatistics {
         let activity = &self.activity;
         let now = runtime::now();
@@ -307,7 +307,7 @@ impl Compactor {
         }
     }
 
-    /// Waits for compactions that are done and takes their records; none once the gate is shut.
+    /// Waits for finished compactions and takes their records; returns none once the gate is shut.
     pub(crate) async fn completed(&self) -> Vec<CompactionRecord> {
         let signal = self.activity.recorded.clone();
         signal

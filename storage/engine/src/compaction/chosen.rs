@@ -1,9 +1,10 @@
 //! Compactions that an operator asks for: of all SSTables of a table, or of some.
 //!
-//! 1. All: after a flush they are merged into what the table's strategy lays out.
-//! 2. Some (those of tokens, of a partition, or named): they are merged into one, without a flush.
+//! 1. All SSTables are merged into the layout of the table's strategy; the caller has flushed the table before.
+//! 2. Some SSTables (those with certain tokens, those with a partition, or named ones) are merged into one, without a
+//!    flush.
 //!
-//! Foreign SSTables and those with damaged bytes stay as they are.
+//! Foreign SSTables and those with damaged bytes are left as they are.
 
 use super::compactor::{Compactor, job_of};
 use super::{Candidate, TaskKind};
@@ -18,26 +19,26 @@ use std::rc::Rc;
 /// Which SSTables of a table to merge.
 #[derive(Clone, PartialEq, Debug)]
 pub enum CompactionScope {
-    /// All. With `split` the output of size-tiered compaction is cut to halves, quarters and so on.
+    /// All SSTables.
     All {
-        /// Whether there shall be several outputs.
+        /// Whether the output of size-tiered and time-window tables is cut into a half, a quarter and so on.
         split: bool,
     },
-    /// Those that may have a partition from the first token to the second, both included; past the end of the ring and
-    /// on from its begin if the second is smaller.
+    /// Those that may have a partition with a token from the first to the second, both included. If the second is
+    /// smaller, the range goes past the end of the ring and on from its beginning.
     Tokens(Token, Token),
-    /// Those that have a partition.
+    /// Those that have this partition.
     Partition(DecoratedKey),
-    /// These.
+    /// Those with these names.
     Named(Vec<Descriptor>),
 }
 
 impl Compactor {
-    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition of
-    /// [`CompactionScope::Partition`].
+    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition if the scope is
+    /// [`CompactionScope::Partition`]; otherwise it is not used.
     ///
     /// # Errors
-    /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
+    /// The disk's, or an SSTable cannot be read. SSTables that were not merged by then stay as they were.
     pub(crate) async fn compact_chosen(
         self: &Rc<Self>,
         table: TableId,
@@ -102,7 +103,7 @@ impl Compactor {
         }
     }
 
-    /// The name of a candidate, and its Data.db.
+    /// The name and the Data.db of a candidate; `None` if the table no longer has it.
     fn file_of(&self, table: TableId, candidate: &Candidate) -> Option<(Descriptor, PathBuf)> {
         let tables = self.tables.borrow();
         let view = &tables.get(&table)?.view;

@@ -1,13 +1,14 @@
 //! Runs the compactions of a shard, one at a time.
 //!
-//! 1. After a flush, a compaction and at the start the table is queued ([`Compactor::want`]).
+//! 1. At the start, and when a flush or a compaction has changed its SSTables, a table is queued
+//!    ([`Compactor::want`]).
 //! 2. The task of [`Compactor::start`] asks the strategy of a queued table for its next compaction and runs it, until
-//!    the strategy has none. A table whose compaction failed is asked again after its next flush.
+//!    the strategy has none. If a compaction fails, the table's strategy is asked again after its next flush.
 //! 3. Compactions that an operator asks for take their turn between those (`chosen`).
 //!
-//! Compactions get [`SHARES_PER_TASK`] shares of the core for each task that the tables' strategies expect to have,
-//! from 100 to 1000; one that an operator asked for counts as a task. The shares are set anew when a table's SSTables
-//! change and when a compaction begins.
+//! Compactions get [`SHARES_PER_TASK`] shares of the core for each task that the tables' strategies still have to do,
+//! from 100 to 1000; a running major compaction counts as another task. The shares are updated when a table's
+//! SSTables change and when a compaction begins.
 
 use super::activity::{Activity, TrackedCompaction};
 use super::run::{CompactionJob, CompactionOutcome};
@@ -30,16 +31,16 @@ use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
-/// Shares of compactions for each task that waits.
+/// Shares of the core that compactions get for each task to do.
 const SHARES_PER_TASK: u32 = 100;
 
-/// Shares of compactions with so many tasks to do.
+/// The shares of the core that compactions get if there are `tasks` to do.
 fn shares_of(tasks: usize) -> u32 {
     let tasks = tasks.min((SHARES_MAX / SHARES_PER_TASK) as usize) as u32;
     (tasks * SHARES_PER_TASK).clamp(SHARES_MIN, SHARES_MAX)
 }
 
-/// Seconds since 1970.
+/// The time, seconds since 1970.
 fn now_in_seconds() -> i64 {
     runtime::wall_micros().div_euclid(1_000_000)
 }
@@ -52,24 +53,24 @@ pub(crate) struct Compactor {
     pub(super) gate: Gate,
     /// One compaction runs at a time.
     pub(crate) turn: Semaphore,
-    /// Tables whose SSTables have changed since their strategy was asked.
+    /// Tables whose SSTables have changed since their strategy was last asked.
     queue: RefCell<BTreeSet<TableId>>,
     /// Notified when `queue` grows.
     wanted: Rc<Condition>,
-    /// What the shard knows of the strategies of its tables.
+    /// The strategies of tables that were asked or configured since the start.
     strategies: RefCell<HashMap<TableId, StrategyState>>,
-    /// How many tasks the tables' strategies expect to have, of those with some.
+    /// How many tasks each table's strategy still has to do, estimated; tables without any are missing.
     waiting_tasks: RefCell<BTreeMap<TableId, usize>>,
     pub(super) activity: Activity,
-    /// How fast compactions may read.
+    /// Limits how fast compactions may read.
     pub(super) throttle: Throttle,
-    /// Bytes of Data.db of the last flush.
+    /// Bytes of Data.db that the last flush wrote.
     flush_bytes: Cell<u64>,
 }
 
 /// The compaction strategy of one table.
 struct StrategyState {
-    /// Made when the strategy is first asked, and anew when the table's options change.
+    /// Made when the strategy is first asked, and replaced when the table's options change.
     picker: Option<Picker>,
     /// Whether the strategy starts compactions by itself.
     is_automatic: bool,
@@ -99,14 +100,14 @@ impl Compactor {
         }
     }
 
-    /// Has the strategy of a table asked, whose SSTables have changed.
+    /// Queues a table whose SSTables have changed, so that its strategy is asked.
     pub(crate) fn want(&self, table: TableId) {
         self.queue.borrow_mut().insert(table);
         self.weigh(table);
         self.wanted.notify();
     }
 
-    /// [`Compactor::want`] after a flush that wrote `data_bytes` of Data.db.
+    /// Queues a table after a flush that wrote `data_bytes` of Data.db.
     pub(crate) fn flushed(&self, table: TableId, data_bytes: u64) {
         self.flush_bytes.set(data_bytes);
         self.want(table);
@@ -118,8 +119,8 @@ impl Compactor {
         self.weigh(table);
     }
 
-    /// Sets whether the strategy of a table starts compactions by itself, until the next start; whether the table is
-    /// known.
+    /// Sets whether the strategy of a table starts compactions by itself; the default, yes, returns with the next
+    /// start. Returns whether the table exists.
     pub(crate) fn set_automatic(&self, table: TableId, on: bool) -> bool {
         let known = self.tables.contains(table);
         if known {
@@ -131,7 +132,7 @@ impl Compactor {
         known
     }
 
-    /// Sets how fast compactions may read, bytes per second; 0: as fast as it goes.
+    /// Limits how fast compactions may read, bytes per second; 0 means unlimited.
     pub(crate) fn set_throughput(&self, bytes_per_second: u64) {
         self.throttle.set(bytes_per_second);
     }
@@ -159,13 +160,13 @@ impl Compactor {
         self.tables.ids().into_iter().for_each(|table| self.want(table));
     }
 
-    /// Has the task and those who wait for records look at the gate again, which was shut.
+    /// Wakes the task and callers that wait for records, so that they see that the gate was shut.
     pub(crate) fn notify(&self) {
         self.wanted.notify();
         self.activity.notify();
     }
 
-    /// Runs what the strategy of a table wants, until it wants nothing.
+    /// Runs the compactions that the strategy of a table wants, one after the other, until it wants none.
     async fn compact_as_wanted(self: &Rc<Self>, table: TableId) -> Result<(), Error> {
         while !self.gate.is_closed() {
             let _turn = self.turn.acquire(1).await;
@@ -193,7 +194,7 @@ impl Compactor {
         Ok(())
     }
 
-    /// What the strategy of a table wants next.
+    /// The next compaction that the strategy of a table wants.
     fn next_task(&self, table: TableId) -> Option<(Task, CompactionJob)> {
         let tables = self.tables.borrow();
         let state = tables.get(&table)?;
@@ -211,7 +212,7 @@ impl Compactor {
         self.strategies.borrow().get(&table).is_none_or(|strategy| strategy.is_automatic)
     }
 
-    /// Asks the picker of a table's options, which is made anew when they have changed.
+    /// Calls `ask` with the table's picker, which is made first if there is none or the options have changed.
     pub(super) fn with_picker<T>(
         &self,
         table: TableId,
@@ -227,7 +228,7 @@ impl Compactor {
         ask(strategy.picker.get_or_insert_with(|| Picker::new(options, moment.now)))
     }
 
-    /// What a picker of a table chooses from, and when.
+    /// The SSTables from which the table's picker chooses, and the moment of the choice.
     pub(super) fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
         let now = now_in_seconds();
         let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
@@ -235,8 +236,8 @@ impl Compactor {
         let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
-        // Memtables do not count their smallest timestamp. Foreign SSTables are no candidates, but what is deleted in
-        // others may be in them.
+        // Memtables do not keep their smallest timestamp. Foreign SSTables are no candidates, but deletions in
+        // candidates may shadow data in them.
         let foreign = state.view.sstables.iter().filter(|sstable| sstable.foreign);
         let oldest_foreign = foreign.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {
@@ -248,7 +249,7 @@ impl Compactor {
         (candidates, moment)
     }
 
-    /// Runs a job, if it has inputs. The caller has the turn.
+    /// Runs a compaction, unless it has no inputs. The caller holds the permit of [`Compactor::turn`].
     pub(super) async fn compact(
         self: &Rc<Self>,
         job: CompactionJob,
@@ -277,7 +278,7 @@ impl Compactor {
         outcome
     }
 
-    /// Counts again what a table's strategy expects to do, and gives compactions their shares.
+    /// Estimates again how many tasks a table's strategy has to do, and updates the shares of compactions.
     fn weigh(&self, table: TableId) {
         let tasks = self.tables.borrow().get(&table).map_or(0, |state| self.pending_of(state));
         let mut waiting = self.waiting_tasks.borrow_mut();
@@ -289,7 +290,7 @@ impl Compactor {
         runtime::set_shares(Class::Background, shares_of(tasks));
     }
 
-    /// How many tasks the strategy of a table expects to have yet.
+    /// An estimate of how many tasks the strategy of a table still has to do; 0 if it does not run by itself.
     fn pending_of(&self, state: &TableState) -> usize {
         let strategies = self.strategies.borrow();
         let strategy = strategies.get(&state.table.id).filter(|strategy| strategy.is_automatic);
@@ -302,7 +303,7 @@ impl Compactor {
         picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
     }
 
-    /// How many tasks the tables' strategies expect to have yet, of those with some.
+    /// Estimates of how many tasks the tables' strategies still have to do; tables without any are missing.
     pub(super) fn pending(&self) -> BTreeMap<TableId, usize> {
         let tables = self.tables.borrow();
         let counted = tables.iter().map(|(id, state)| (*id, self.pending_of(state)));
@@ -310,7 +311,7 @@ impl Compactor {
     }
 }
 
-/// A task with its inputs.
+/// The job for a task, with the inputs that the table still has.
 pub(super) fn job_of(state: &TableState, task: &Task) -> CompactionJob {
     let is_input = |sstable: &&Rc<OpenSstable>| task.inputs.contains(&sstable.number);
     CompactionJob {
@@ -322,7 +323,7 @@ pub(super) fn job_of(state: &TableState, task: &Task) -> CompactionJob {
     }
 }
 
-/// An SSTable as pickers see it.
+/// Describes an SSTable for pickers.
 fn candidate(sstable: &OpenSstable, gc_before: i64) -> Candidate {
     let statistics = &sstable.reader.metadata().statistics;
     let descriptor = sstable.reader.descriptor();

@@ -1,14 +1,16 @@
-//! Leveled: above level 0 SSTables of one size that never overlap, each level ten times as large as the one below it.
+//! Leveled compaction: above level 0, SSTables have one size and never overlap within a level, and each level may
+//! hold ten times as much as the one below it.
 //!
-//! 1. The highest level that holds too much gives one SSTable, with those that it overlaps one level up; the next one
-//!    in token order is chosen each time.
-//! 2. Before that, if level 0 has too many SSTables, some of similar size are compacted inside of it.
-//! 3. If the levels are fine, level 0 goes up: the oldest SSTables and those that they overlap, with what they overlap
-//!    in level 1. Less than one SSTable's worth stays in level 0.
-//! 4. A level from which nothing was compacted for long gives an SSTable that lies inside of another task.
+//! 1. The highest level that holds too much gives up one SSTable, which is merged with those that it overlaps one
+//!    level up. Successive tasks go through the level in token order.
+//! 2. Before that, if level 0 has too many SSTables, some of similar size are merged within level 0.
+//! 3. If no level holds too much, level 0 is moved up: its oldest SSTables, those of level 0 that they overlap, and
+//!    those of level 1 that these overlap. Less than one SSTable's worth of bytes stays in level 0.
+//! 4. If the highest level has not been compacted for long, a task takes in one of its SSTables that lies inside the
+//!    task's token range.
 //! 5. Without other work, an SSTable is compacted alone for its tombstones, highest level first.
 //!
-//! Invariants: what a task writes lies in a range in which its level has nothing but the task's inputs.
+//! Invariants: in the token range of a task's outputs, their level contains nothing but inputs of the task.
 
 use super::size_tiered;
 use super::tombstones::is_worth_it;
@@ -16,26 +18,26 @@ use super::{Candidate, Moment, Task, TaskKind};
 use model::Token;
 use model::compaction::{CommonOptions, LeveledOptions};
 
-/// Levels, 0 included.
+/// The number of levels, including level 0.
 pub const LEVELS_MAX: usize = 9;
-/// From more SSTables than this on, level 0 is compacted by size.
+/// If level 0 has more SSTables than this, it is compacted by size.
 pub const LEVEL_0_MAX: usize = 32;
-/// A level is starved after this many tasks without it.
+/// A level is starved after so many tasks that did not involve it.
 const STARVED_TASKS: u32 = 25;
-/// By how much a level may exceed its size.
+/// How full a level may be, as a fraction of its size, before it is compacted.
 const SCORE_MAX: f64 = 1.001;
 
-/// What the strategy remembers between choices.
+/// What the strategy remembers from one choice to the next.
 #[derive(Clone, Default, Debug)]
 pub struct LeveledMemory {
-    /// For each level, the first token of the last SSTable that was written from it.
+    /// For each level, the largest first token among the outputs of its last task.
     last_compacted: [Option<Token>; LEVELS_MAX],
-    /// For each level, how many tasks went by without it.
+    /// For each level, how many tasks in a row did not write to it.
     idle: [u32; LEVELS_MAX],
 }
 
 impl LeveledMemory {
-    /// A task with these inputs has written these SSTables.
+    /// Notes that a task with these inputs wrote these outputs.
     pub(super) fn done(&mut self, inputs: &[Candidate], outputs: &[Candidate]) {
         let lowest = inputs.iter().map(level_of).min().unwrap_or(0);
         if let Some(last) = outputs.iter().map(|candidate| candidate.first).max() {
@@ -48,7 +50,7 @@ fn level_of(candidate: &Candidate) -> usize {
     (candidate.level as usize).min(LEVELS_MAX - 1)
 }
 
-/// Most bytes of a level.
+/// The most bytes that a level should hold.
 fn level_bytes_max(options: &LeveledOptions, level: usize) -> u64 {
     match level {
         0 => options.sstable_bytes.saturating_mul(4),
@@ -66,7 +68,7 @@ struct Levels<'c> {
     levels: Vec<Vec<&'c Candidate>>,
 }
 
-/// First and last token of several SSTables.
+/// The first and the last token of several SSTables; `None` if there are none.
 fn span(candidates: &[&Candidate]) -> Option<(Token, Token)> {
     let first = candidates.iter().map(|candidate| candidate.first).min()?;
     Some((first, candidates.iter().map(|candidate| candidate.last).max()?))
@@ -92,9 +94,9 @@ impl<'c> Levels<'c> {
         self.levels.iter().rposition(|level| !level.is_empty())
     }
 
-    /// What to compact, and the level it goes to.
+    /// The SSTables to compact, and the level of the outputs.
     fn candidates(&self, memory: &mut LeveledMemory) -> Option<(Vec<&'c Candidate>, usize)> {
-        // The last level has nowhere to go.
+        // The last level has none above it.
         for level in (1..LEVELS_MAX - 1).rev() {
             let idle: Vec<&Candidate> = self.levels[level].iter().copied().filter(|one| !one.busy).collect();
             let score = bytes(&idle) as f64 / level_bytes_max(self.options, level) as f64;
@@ -128,7 +130,8 @@ impl<'c> Levels<'c> {
         (!chosen.is_empty()).then_some(chosen)
     }
 
-    /// An SSTable of a level and those that it overlaps one level up, starting after the last one that was compacted.
+    /// An SSTable of `level` and those that it overlaps one level up. The search begins behind the SSTable that was
+    /// compacted last.
     fn choose_from_level(&self, level: usize, memory: &LeveledMemory) -> Option<Vec<&'c Candidate>> {
         let sstables = &self.levels[level];
         let start = memory.last_compacted[level].map_or(0, |last| sstables.partition_point(|one| one.first <= last));
@@ -140,7 +143,7 @@ impl<'c> Levels<'c> {
         })
     }
 
-    /// The oldest SSTables of level 0, and what they overlap.
+    /// The oldest SSTables of level 0, and the SSTables that they overlap.
     fn choose_from_level_0(&self) -> Option<Vec<&'c Candidate>> {
         let level_0 = &self.levels[0];
         let busy: Vec<&Candidate> = level_0.iter().copied().filter(|one| one.busy).collect();
@@ -179,7 +182,7 @@ impl<'c> Levels<'c> {
         (chosen.len() >= 2).then_some(chosen)
     }
 
-    /// The level that the outputs belong to.
+    /// The level to which the outputs of a task belong.
     fn target(&self, chosen: &[&Candidate]) -> usize {
         let total = bytes(chosen);
         let lowest = chosen.iter().map(|one| level_of(one)).min().unwrap_or(0);
@@ -197,7 +200,7 @@ impl<'c> Levels<'c> {
         level.min(LEVELS_MAX - 1)
     }
 
-    /// Takes in an SSTable of the highest level if that was not compacted for long and one lies inside of the span.
+    /// Adds an SSTable of the highest level that lies inside the span of `chosen`, if that level is starved.
     fn with_starved(
         &self,
         target: usize,
@@ -220,7 +223,7 @@ impl<'c> Levels<'c> {
     }
 }
 
-/// The next task.
+/// The next task, or `None` if there is no work.
 pub(super) fn next(
     options: &LeveledOptions,
     common: &CommonOptions,
@@ -233,7 +236,7 @@ pub(super) fn next(
         let alone = chosen.len() == 1 && options.single_uplevel;
         let mut task = Task::new(if alone { TaskKind::Uplevel } else { TaskKind::Compaction }, &chosen);
         task.output_level = level as u32;
-        // Inside of level 0 one SSTable takes the place of many, however large.
+        // Within level 0, one SSTable replaces many, however large it becomes.
         let by_size = level == 0 && bytes(&chosen) > options.sstable_bytes;
         task.output_bytes_max = (!by_size).then_some(options.sstable_bytes);
         return Some(task);
@@ -261,7 +264,7 @@ pub(super) fn pending(options: &LeveledOptions, all: &[Candidate]) -> usize {
     excess.sum::<usize>() + if level_0 > most { level_0 / most } else { 0 }
 }
 
-/// The task of a major compaction: everything, into the lowest level that holds it.
+/// The task of a major compaction: all SSTables go into the lowest level that can hold them.
 pub(super) fn major(options: &LeveledOptions, free: &[&Candidate]) -> Task {
     let total = bytes(free);
     let level = (1..LEVELS_MAX).find(|level| level_bytes_max(options, *level) >= total).unwrap_or(LEVELS_MAX - 1);

@@ -1,18 +1,18 @@
-//! Compaction: which SSTables of a table to merge next, and the machinery that does it.
+//! Compaction: which SSTables of a table to merge next, and how that is done.
 //!
 //! The decisions are pure functions without I/O:
 //! 1. The caller describes the table's SSTables ([`Candidate`]) and the moment ([`Moment`]).
-//! 2. [`Picker::pick`] gives tasks that may run at the same time, as the table's strategy decides: [`size_tiered`],
-//!    [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] gives those of a major compaction.
-//! 3. Without better work, an SSTable with many droppable tombstones is compacted alone (`tombstones`).
-//! 4. When a task is done, the caller says so ([`Picker::done`]), marks its outputs with the task's level and asks
+//! 2. [`Picker::pick`] returns tasks that may run at the same time, chosen by the table's strategy: [`size_tiered`],
+//!    [`leveled`], [`time_window`] or [`unified`]. [`Picker::major`] returns the tasks of a major compaction.
+//! 3. If there is no better work, an SSTable with many droppable tombstones is compacted alone (`tombstones`).
+//! 4. When a task is done, the caller reports it ([`Picker::done`]), marks the outputs with the task's level and asks
 //!    again.
 //!
-//! `compactor` queues tables and runs their tasks one at a time, `run` is one compaction, `chosen` those that operators
-//! ask for, `throttle` their speed, `activity` what is shown of them.
+//! `compactor` queues tables and runs their tasks one at a time; `run` runs one compaction; `chosen` starts those
+//! that operators ask for; `throttle` limits their speed; `activity` keeps their progress and history for display.
 //!
-//! Invariants: no SSTable is in two tasks, and no busy or suspect one is in any; the SSTables of a level above 0 of a
-//! leveled table never overlap, if they did not before; picking and applying tasks comes to an end.
+//! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled table
+//! never overlap, if they did not before; picking and applying tasks comes to an end.
 
 mod activity;
 mod chosen;
@@ -33,96 +33,96 @@ pub use tombstones::fully_expired;
 use model::Token;
 use model::compaction::{CompactionOptions, Strategy};
 
-/// Most tasks that one [`Picker::pick`] gives.
+/// Most tasks that one call of [`Picker::pick`] returns.
 pub const TASKS_MAX: usize = 64;
 
 /// An SSTable as pickers see it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Candidate {
-    /// The number that the caller knows it by.
+    /// A number by which the caller knows the SSTable.
     pub id: u64,
-    /// Bytes on disk.
+    /// Bytes of Data.db on disk.
     pub bytes: u64,
-    /// Level of leveled compaction.
+    /// The level in leveled compaction; 0 otherwise.
     pub level: u32,
-    /// Smallest timestamp, in the table's unit.
+    /// The smallest timestamp, in the unit of the table's timestamps, usually microseconds.
     pub min_timestamp: i64,
-    /// Largest timestamp.
+    /// The largest timestamp, in the same unit.
     pub max_timestamp: i64,
     /// Token of the first partition.
     pub first: Token,
     /// Token of the last partition.
     pub last: Token,
-    /// The fraction of its cells that could be dropped at [`Moment::gc_before`], 0 to 1.
+    /// The estimated fraction of cells that may be dropped at [`Moment::gc_before`], 0 to 1.
     pub droppable_ratio: f64,
-    /// The second at which the last of its cells is deleted or has expired; `i64::MAX` if one lives for ever.
+    /// The second since 1970 at which its last cell is deleted or expired; `i64::MAX` if a cell lives for ever.
     pub max_local_deletion_time: i64,
     /// When it was written, seconds since 1970.
     pub created_at: i64,
-    /// Reads per second and partition of late; 0 if they are not counted.
+    /// Recent reads per second and partition; 0 if reads are not counted.
     pub hotness: f64,
-    /// Whether it is repaired.
+    /// Whether it was repaired.
     pub repaired: bool,
-    /// Whether a task has it.
+    /// Whether it is an input of a task.
     pub busy: bool,
-    /// Whether bytes in it cannot be used.
+    /// Whether it holds damaged bytes.
     pub suspect: bool,
 }
 
 impl Candidate {
-    /// Whether a task may take it.
+    /// Whether a task may use it.
     pub fn is_free(&self) -> bool {
         !self.busy && !self.suspect
     }
 
-    /// Whether the token ranges of both have a token in common.
+    /// Whether some token lies in the token ranges of both.
     pub fn overlaps(&self, other: &Candidate) -> bool {
         self.first <= other.last && other.first <= self.last
     }
 }
 
-/// The moment of a choice, and what matters besides the candidates.
+/// The moment of a choice, and what else matters besides the candidates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Moment {
-    /// Seconds since 1970.
+    /// The time, seconds since 1970.
     pub now: i64,
-    /// Tombstones from before this second may be dropped.
+    /// Tombstones from before this second (since 1970) may be dropped.
     pub gc_before: i64,
-    /// The smallest timestamp in memtables and in SSTables that are no candidates; `None` without any.
+    /// A lower bound of the timestamps in memtables and in SSTables that are no candidates; `None` if there are none.
     pub memtable_min_timestamp: Option<i64>,
-    /// Bytes of Data.db of the last flush.
+    /// Bytes of Data.db that the last flush wrote.
     pub flush_bytes: u64,
 }
 
-/// Why a task is to run.
+/// Why a task is run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TaskKind {
-    /// The strategy's own work.
+    /// The strategy wants these SSTables merged.
     Compaction,
-    /// One SSTable, to purge its tombstones.
+    /// A single SSTable is compacted to purge its tombstones.
     Tombstones,
-    /// One SSTable that only gets another level: nothing is written but its metadata.
+    /// A single SSTable moves to another level: only its metadata has to change.
     Uplevel,
-    /// Fully expired SSTables: they are removed, nothing is written.
+    /// All inputs have fully expired: they are removed and nothing is written.
     Expired,
-    /// Everything at once, because an operator asked.
+    /// An operator asked for a major compaction.
     Major,
 }
 
-/// SSTables to be compacted.
+/// SSTables to be compacted together.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Task {
-    /// Which ones.
+    /// The ids of the SSTables.
     pub inputs: Vec<u64>,
     /// The inputs that need not be read: everything in them has expired and shadows nothing.
     pub expired: Vec<u64>,
-    /// Why.
+    /// The reason for the task.
     pub kind: TaskKind,
     /// The level of the outputs.
     pub output_level: u32,
-    /// Bytes of Data.db after which an output ends and another begins.
+    /// Bytes of Data.db after which an output ends and another begins; `None` for no limit.
     pub output_bytes_max: Option<u64>,
-    /// After which tokens another output begins, ascending.
+    /// Tokens behind which another output begins, ascending.
     pub output_boundaries: Vec<Token>,
 }
 
@@ -139,14 +139,14 @@ impl Task {
     }
 }
 
-/// The picker of one table on one shard.
+/// Chooses the compactions of one table on one shard.
 #[derive(Clone, Debug)]
 pub struct Picker {
     options: CompactionOptions,
     memory: StrategyMemory,
 }
 
-/// What a strategy remembers between choices.
+/// What each strategy remembers from one choice to the next.
 #[derive(Clone, Debug)]
 enum StrategyMemory {
     None,
@@ -156,7 +156,7 @@ enum StrategyMemory {
 }
 
 impl Picker {
-    /// For the options of a table; `now` in seconds since 1970.
+    /// A picker for a table's compaction options; `now` is in seconds since 1970.
     pub fn new(options: CompactionOptions, now: i64) -> Picker {
         let memory = match options.strategy {
             Strategy::SizeTiered(_) => StrategyMemory::None,
@@ -167,12 +167,13 @@ impl Picker {
         Picker { options, memory }
     }
 
-    /// The options.
+    /// The options that the picker was made with.
     pub fn options(&self) -> &CompactionOptions {
         &self.options
     }
 
-    /// Up to `tasks_max` (at most [`TASKS_MAX`]) tasks, most urgent first. `sstables` are all of the table.
+    /// Up to `tasks_max` (at most [`TASKS_MAX`]) tasks, most urgent first. `sstables` must be all SSTables of the
+    /// table.
     pub fn pick(&mut self, sstables: &[Candidate], moment: &Moment, tasks_max: usize) -> Vec<Task> {
         let mut all = sstables.to_vec();
         let mut tasks = Vec::new();
@@ -211,7 +212,7 @@ impl Picker {
         Some(task)
     }
 
-    /// Tells that a task is done; `outputs` are the SSTables that it wrote.
+    /// Reports that a task is done; `outputs` are the SSTables that it wrote.
     pub fn done(&mut self, task: &Task, inputs: &[Candidate], outputs: &[Candidate]) {
         if let (StrategyMemory::Leveled(memory), TaskKind::Compaction | TaskKind::Uplevel) =
             (&mut self.memory, task.kind)
@@ -220,7 +221,7 @@ impl Picker {
         }
     }
 
-    /// How many tasks the strategy expects to have yet.
+    /// An estimate of how many tasks the strategy still has to do.
     pub fn pending(&self, sstables: &[Candidate], moment: &Moment) -> usize {
         match &self.options.strategy {
             Strategy::SizeTiered(options) => size_tiered::pending(options, sstables),
@@ -230,8 +231,8 @@ impl Picker {
         }
     }
 
-    /// The task that merges the free ones of these SSTables into one. A single SSTable of a leveled table stays at its
-    /// level.
+    /// The task that merges those SSTables in `ids` that are free into one; `None` if none is. A single SSTable of a
+    /// leveled table stays at its level.
     pub fn chosen(&self, sstables: &[Candidate], ids: &[u64]) -> Option<Task> {
         let chosen: Vec<&Candidate> =
             sstables.iter().filter(|candidate| candidate.is_free() && ids.contains(&candidate.id)).collect();
@@ -248,8 +249,9 @@ impl Picker {
         Some(task)
     }
 
-    /// The tasks of a major compaction of all free SSTables; none for a leveled table while one is busy. With `split`
-    /// the output of size-tiered compaction is cut to halves, quarters and so on.
+    /// The tasks of a major compaction of all free SSTables; none for a leveled table while an SSTable is busy. With
+    /// `split`, size-tiered and time-window tables get outputs of a half of the bytes, a quarter and so on instead of
+    /// one.
     pub fn major(&self, sstables: &[Candidate], moment: &Moment, split: bool) -> Vec<Task> {
         let free: Vec<&Candidate> = sstables.iter().filter(|candidate| candidate.is_free()).collect();
         if free.is_empty() {
@@ -257,7 +259,7 @@ impl Picker {
         }
         let mut tasks = match &self.options.strategy {
             Strategy::SizeTiered(_) | Strategy::TimeWindow(_) => vec![size_tiered::major(&free, split)],
-            // What a running task writes could overlap what this one does.
+            // The outputs of a running task could overlap those of this one.
             Strategy::Leveled(_) if sstables.iter().any(|candidate| candidate.busy) => Vec::new(),
             Strategy::Leveled(options) => vec![leveled::major(options, &free)],
             Strategy::Unified(options) => unified::major(options, &free, moment),

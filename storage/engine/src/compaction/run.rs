@@ -1,12 +1,13 @@
-//! Runs one compaction: merges SSTables of a table into others, without what no reader will miss.
+//! Runs one compaction: merges SSTables of a table into new ones and drops what no reader can miss.
 //!
-//! 1. The inputs are read side by side. Cells merge by the last write, and tombstones are purged by [`Purge`]'s rule.
-//! 2. New SSTables are written under one transaction; a long one ends at a partition boundary.
+//! 1. The inputs are read side by side. Of several versions of a cell the last write wins, and tombstones are purged
+//!    by the rule of [`Purge`].
+//! 2. New SSTables are written under one transaction. An output ends at a partition boundary once it is long enough.
 //! 3. When all are durable and open, the transaction commits, and the table's view changes in one step.
 //!
-//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; a failure leaves everything as
-//! it was. A tombstone is purged only if nothing older of its partition can be in a memtable or in an SSTable that is
-//! not an input.
+//! Invariants: the inputs stay in the view, and on disk, until the outputs are durable; a failure leaves everything
+//! as it was. A tombstone is purged only if neither a memtable nor an SSTable outside the inputs can have older data
+//! of its partition.
 
 use super::activity::TrackedCompaction;
 use super::compactor::Compactor;
@@ -31,34 +32,34 @@ use std::sync::Arc;
 /// Rows merged between two calls of `yield_if_needed`.
 const ROWS_PER_YIELD: usize = 128;
 
-/// What to compact and how.
+/// The inputs and the layout of the outputs of a compaction.
 #[derive(Clone)]
 pub(crate) struct CompactionJob {
     pub(crate) table: TableId,
     pub(crate) inputs: Vec<Rc<OpenSstable>>,
     /// The level of the outputs.
     pub(crate) level: u32,
-    /// Bytes of Data.db after which an output ends; `u64::MAX`: one output.
+    /// Bytes of Data.db after which an output ends; `u64::MAX` for a single output.
     pub(crate) output_bytes_max: u64,
-    /// After these tokens, ascending, another output begins.
+    /// Tokens behind which another output begins, ascending.
     pub(crate) boundaries: Vec<Token>,
 }
 
-/// What a compaction did.
+/// The result of a compaction. The default value means that the inputs were gone and nothing was done.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CompactionOutcome {
     /// Bytes of the inputs' Data.db on disk.
     pub(crate) bytes_in: u64,
-    /// Bytes of the outputs'.
+    /// Bytes of the outputs' Data.db on disk.
     pub(crate) bytes_out: u64,
-    /// Partitions written.
+    /// An estimate of how many partitions were written.
     pub(crate) partitions: u64,
-    /// Numbers of the SSTables written.
+    /// The numbers of the new SSTables.
     pub(crate) outputs: Vec<u64>,
 }
 
 impl Compactor {
-    /// Runs a job. `now_in_seconds` is what expiry is judged against.
+    /// Runs a compaction. Cells that have expired at `now_in_seconds` count as deleted.
     pub(super) async fn run(
         self: &Rc<Self>,
         job: CompactionJob,
@@ -86,7 +87,7 @@ impl Compactor {
             outputs: outputs.iter().map(|output| output.number).collect(),
         };
         if !self.is_live(&job) {
-            // Dropped or truncated meanwhile.
+            // The table was dropped or truncated during the compaction.
             drop(outputs);
             transaction.abort().await?;
             return Ok(CompactionOutcome::default());
@@ -104,14 +105,14 @@ impl Compactor {
         }
         obsolete_sstables::retire(job.inputs, transaction);
         if !swapped {
-            // Dropped or truncated while the transaction was written: the outputs go the way of the inputs. A crash
-            // before they are gone finds them covered by the truncation.
+            // The table was dropped or truncated during the commit, so the outputs are removed like the inputs. If a
+            // crash comes first, the next start sees that the truncation covers them.
             obsolete_sstables::remove(&directory, outputs).await?;
         }
         Ok(done)
     }
 
-    /// Takes the inputs out of the table without reading them: nothing in them could be missed by a reader.
+    /// Removes fully expired inputs from the table without reading them.
     pub(super) async fn run_expired(&self, job: CompactionJob) -> Result<CompactionOutcome, Error> {
         let directory = self.files.directory_of(&*self.tables.description(job.table)?);
         self.keep_purged(&directory, &job.inputs).await?;
@@ -126,19 +127,20 @@ impl Compactor {
         Ok(CompactionOutcome { bytes_in, ..CompactionOutcome::default() })
     }
 
-    /// Whether all inputs are still the table's.
+    /// Whether the table still has all inputs.
     fn is_live(&self, job: &CompactionJob) -> bool {
         let tables = self.tables.borrow();
         let Some(state) = tables.get(&job.table) else { return false };
         job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
     }
 
-    /// Makes durable which records of the log were in SSTables that leave no output.
+    /// Durably notes the log intervals of SSTables that leave no output, so that replay does not bring their rows
+    /// back.
     async fn keep_purged(&self, directory: &Path, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
         purged_intervals::add(directory, self.files.shard, self.files.shard_map, gone).await
     }
 
-    /// Writes the outputs, durably, and opens them.
+    /// Writes the outputs, makes them durable and opens them.
     async fn write(
         self: &Rc<Self>,
         job: &CompactionJob,
@@ -219,7 +221,7 @@ impl Compactor {
         Ok(outputs)
     }
 
-    /// Makes an output durable and opens it; `None` if the table has nothing of what was written.
+    /// Makes an output durable and opens it; `None` if nothing was written to it.
     async fn finish(
         &self,
         output: SstableWriter,
@@ -231,7 +233,7 @@ impl Compactor {
         self.files.open(directory, &descriptor, &components, table).await.map(|opened| Some(Rc::new(opened)))
     }
 
-    /// How the outputs are written.
+    /// The options with which the outputs are written.
     fn options(&self, job: &CompactionJob, table: &Table) -> Result<Options, Error> {
         let mut stats = EncodingStats::default();
         let mut kept = RetainedColumns::of(table);
@@ -251,7 +253,7 @@ impl Compactor {
     }
 }
 
-/// Sorts intervals and joins those that touch; those of different shards' segments stay apart.
+/// Sorts intervals and joins those that overlap or touch and lie in segments of the same shard.
 fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, LogPosition)> {
     let shard = |position: LogPosition| crate::commitlog::segment::shard_of(position.segment as u64);
     intervals.sort_by_key(|(lower, upper)| (shard(*lower), *lower, *upper));
@@ -266,8 +268,9 @@ fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, Lo
     out
 }
 
-/// A function from a partition to the timestamp that a purged tombstone must be older than: the smallest one of
-/// everything that is not merged.
+/// A function that returns the purge limit of a partition: only tombstones older than it may be purged. It is the
+/// smallest timestamp of an SSTable outside the inputs that may have the partition, or `i64::MIN` if a memtable has
+/// it.
 fn max_purgeable(tables: &Rc<Tables>, job: &CompactionJob) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
     let (tables, table) = (Rc::downgrade(tables), job.table);
     let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();

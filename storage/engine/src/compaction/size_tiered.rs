@@ -1,27 +1,29 @@
-//! Size-tiered: SSTables of similar size are compacted once there are enough.
+//! Size-tiered compaction: SSTables of similar size are merged once there are enough of them.
 //!
-//! 1. SSTables go to buckets, smallest first: to one whose mean size theirs is near to, or where all are small.
-//! 2. Of buckets with enough SSTables the one that is read most is chosen, among equals that of the smallest ones.
-//! 3. Without one, the largest SSTable that is worth it is compacted alone for its tombstones.
+//! 1. SSTables are sorted into buckets, smallest first. An SSTable goes to a bucket if its size is near the bucket's
+//!    mean, or if both are below the smallest size that counts.
+//! 2. Of the buckets with enough SSTables the one that is read most is compacted; among equals the one with the
+//!    smallest SSTables.
+//! 3. If there is none, the largest SSTable whose tombstones are worth it is compacted alone.
 
 use super::tombstones::is_worth_it;
 use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, SizeTieredOptions};
 
-/// The output of a split major compaction is halved at most this often.
+/// How often the output of a split major compaction is halved at most.
 const SPLITS: u32 = 4;
-/// Smallest output of a split major compaction, bytes.
+/// The smallest output of a split major compaction, bytes.
 const SPLIT_BYTES_MIN: u64 = 50 << 20;
 
-/// SSTables of similar size.
+/// A bucket: SSTables of similar size.
 #[derive(Clone, Debug)]
 pub(super) struct Bucket<'c> {
-    /// Smallest first.
+    /// The SSTables, smallest first.
     pub(super) sstables: Vec<&'c Candidate>,
     mean: u64,
 }
 
-/// Groups by size, smallest first.
+/// Sorts SSTables into buckets by size; the bucket of the smallest ones comes first.
 pub(super) fn buckets<'c>(options: &SizeTieredOptions, candidates: &[&'c Candidate]) -> Vec<Bucket<'c>> {
     let mut sorted = candidates.to_vec();
     sorted.sort_by_key(|candidate| (candidate.bytes, candidate.id));
@@ -45,7 +47,7 @@ pub(super) fn buckets<'c>(options: &SizeTieredOptions, candidates: &[&'c Candida
     buckets
 }
 
-/// The bucket to compact, at most `max_threshold` of it; empty without one that has `min_threshold`.
+/// The SSTables of the best bucket, at most `max_threshold` of them; empty if no bucket has `min_threshold`.
 pub(super) fn most_interesting<'c>(options: &SizeTieredOptions, buckets: Vec<Bucket<'c>>) -> Vec<&'c Candidate> {
     let trim = |bucket: Bucket<'c>| {
         let mut hottest = bucket.sstables;
@@ -66,7 +68,7 @@ pub(super) fn most_interesting<'c>(options: &SizeTieredOptions, buckets: Vec<Buc
         .unwrap_or_default()
 }
 
-/// The next task.
+/// The next task, or `None` if there is no work.
 pub(super) fn next(
     options: &SizeTieredOptions,
     common: &CommonOptions,
@@ -83,7 +85,7 @@ pub(super) fn next(
     Some(Task { output_level: largest.level, ..Task::new(TaskKind::Tombstones, &[largest]) })
 }
 
-/// Tasks that buckets are good for.
+/// How many tasks the buckets are worth.
 pub(super) fn pending_of(options: &SizeTieredOptions, buckets: &[Bucket<'_>]) -> usize {
     let enough = buckets.iter().filter(|bucket| bucket.sstables.len() >= options.min_threshold);
     enough.map(|bucket| bucket.sstables.len().div_ceil(options.max_threshold)).sum()
@@ -95,8 +97,8 @@ pub(super) fn pending(options: &SizeTieredOptions, all: &[Candidate]) -> usize {
     pending_of(options, &buckets(options, &free))
 }
 
-/// The task of a major compaction: everything into one output; with `split` into outputs of a half, a quarter and so on
-/// of the bytes, by tokens.
+/// The task of a major compaction: all SSTables into one output. With `split`, into outputs that take about a half of
+/// the bytes, a quarter and so on, cut at tokens.
 pub(super) fn major(free: &[&Candidate], split: bool) -> Task {
     let mut task = Task::new(TaskKind::Major, free);
     let bytes: u64 = free.iter().map(|candidate| candidate.bytes).sum();

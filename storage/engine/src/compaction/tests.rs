@@ -38,11 +38,11 @@ pub(super) fn tiered() -> SizeTieredOptions {
     }
 }
 
-/// Bytes of a key.
+/// Bytes of a key's data.
 const KEY_BYTES: u64 = 64 << 10;
-/// Keys of a table.
+/// Number of keys of a table.
 const KEYS: u64 = 4000;
-/// Keys of a flush.
+/// Number of keys that a flush writes.
 const FLUSHED: usize = 64;
 
 /// A table: SSTables and their keys.

@@ -1,20 +1,21 @@
-//! Limits how fast a shard's compactions read: this shard's part of `compaction_throughput`.
+//! Limits how fast a shard's compactions read to the shard's part of `compaction_throughput`.
 //!
-//! Reads are paid for afterwards: a compaction that has read more than the rate allows waits until it is even again. It
-//! waits in pieces, so that a new rate and a stopping node take effect soon. Unused time is not saved up.
+//! Reads are paid for afterwards: a compaction that has read more than the rate allows waits until time has made up
+//! for it. It waits in short pieces, so that a changed rate or a stopping node take effect soon. Unused time is not
+//! saved up.
 
 use runtime::Instant;
 use runtime::gate::Gate;
 use std::cell::Cell;
 use std::time::Duration;
 
-/// Longest wait between two looks.
+/// Longest pause before the limit and the gate are looked at again.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 
-/// The limit, and what is owed.
+/// The limit, and the bytes that are still to be paid for with time.
 #[derive(Default)]
 pub(crate) struct Throttle {
-    /// The rate; 0 is unlimited.
+    /// The limit; 0 means unlimited.
     bytes_per_second: Cell<u64>,
     /// Bytes that were read and not yet paid for, as of `looked_at`.
     owed_bytes: Cell<u64>,
@@ -22,13 +23,13 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// Sets the rate; 0 is none.
+    /// Sets the limit, bytes per second; 0 means unlimited.
     pub(crate) fn set(&self, bytes_per_second: u64) {
         self.look();
         self.bytes_per_second.set(bytes_per_second);
     }
 
-    /// Counts `bytes` that were read; returns when more may be read, or at once if the gate is shut.
+    /// Counts `bytes` as read and returns when more may be read, or at once if the gate is shut.
     pub(crate) async fn read(&self, bytes: u64, gate: &Gate) {
         self.look();
         self.owed_bytes.set(self.owed_bytes.get().saturating_add(bytes));
@@ -43,7 +44,7 @@ impl Throttle {
         }
     }
 
-    /// Deducts what the time since the last look has paid for.
+    /// Deducts the bytes that the time since the last call has paid for.
     fn look(&self) {
         let now = runtime::now();
         let passed = now.since(self.looked_at.replace(now));

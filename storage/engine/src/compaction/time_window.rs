@@ -1,8 +1,10 @@
-//! Time windows: SSTables are compacted with those of their own window of time, by their largest timestamps.
+//! Time-window compaction: SSTables are merged with those whose largest timestamps lie in the same window of time.
 //!
-//! 1. Now and then, SSTables in which everything has expired are looked for: they go, whatever else is chosen.
-//! 2. The newest window with enough SSTables is chosen: of the current one some of similar size, of older ones all.
-//! 3. Without one, the smallest SSTable that is worth it is compacted alone for its tombstones, if that was asked for.
+//! 1. From time to time the strategy looks for SSTables in which everything has expired; they are removed with the
+//!    next task.
+//! 2. The newest window with enough SSTables is chosen. In the current window SSTables of similar size are merged, in
+//!    older windows the smallest ones, whatever their sizes.
+//! 3. If there is none, the smallest SSTable whose tombstones are worth it is compacted alone.
 
 use super::size_tiered::{buckets, most_interesting};
 use super::tombstones::{fully_expired, is_worth_it};
@@ -10,23 +12,23 @@ use super::{Candidate, Moment, Task, TaskKind};
 use model::compaction::{CommonOptions, TimeWindowOptions};
 use std::collections::BTreeMap;
 
-/// What the strategy remembers between choices.
+/// What the strategy remembers from one choice to the next.
 #[derive(Clone, Debug)]
 pub struct TimeWindowMemory {
-    /// The newest window that was ever seen.
+    /// The start of the newest window seen so far, seconds since 1970.
     newest: i64,
-    /// When expired SSTables were looked for, seconds since 1970.
+    /// When it last looked for expired SSTables, seconds since 1970.
     checked_at: i64,
 }
 
 impl TimeWindowMemory {
-    /// Nothing seen yet; `now` in seconds since 1970.
+    /// The memory of a strategy that has chosen nothing yet; `now` is in seconds since 1970.
     pub fn new(now: i64) -> TimeWindowMemory {
         TimeWindowMemory { newest: 0, checked_at: now }
     }
 }
 
-/// The start of the window of a timestamp, seconds since 1970.
+/// The start of the window in which a timestamp lies, seconds since 1970.
 fn window(options: &TimeWindowOptions, timestamp: i64) -> i64 {
     let seconds = options.resolution.seconds(timestamp);
     seconds - seconds % options.window_seconds
@@ -40,7 +42,7 @@ fn windows<'c>(options: &TimeWindowOptions, candidates: &[&'c Candidate]) -> BTr
     windows
 }
 
-/// The SSTables of the newest window that has work, and how many tasks all windows have.
+/// The SSTables to merge in the newest window that has work, and how many tasks all windows have together.
 fn newest<'c>(
     options: &TimeWindowOptions,
     windows: BTreeMap<i64, Vec<&'c Candidate>>,
@@ -72,7 +74,7 @@ fn newest<'c>(
     (chosen, tasks)
 }
 
-/// The next task.
+/// The next task, or `None` if there is no work.
 pub(super) fn next(
     options: &TimeWindowOptions,
     common: &CommonOptions,

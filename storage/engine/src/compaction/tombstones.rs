@@ -1,12 +1,12 @@
-//! When an SSTable is compacted alone for its tombstones, and when an expired one is dropped without being read.
+//! Decides when an SSTable is compacted alone for its tombstones, and which expired SSTables may be dropped unread.
 
 use super::{Candidate, Moment};
 use model::Token;
 use model::compaction::CommonOptions;
 
-/// The SSTables of `among` that can be dropped without being read: everything in them is deleted or expired, and
-/// everything live in memtables and in overlapping SSTables of `all` is newer, so that they shadow nothing. With
-/// `ignore_overlaps` the second condition is not checked.
+/// The ids of those SSTables in `among` that may be dropped without being read: everything in them is deleted or
+/// expired, and they shadow nothing, as all data in memtables and in overlapping SSTables of `all` is newer. With
+/// `ignore_overlaps` only the first condition is checked.
 pub fn fully_expired(
     among: &[&Candidate],
     all: &[Candidate],
@@ -28,9 +28,9 @@ pub fn fully_expired(
     dead.iter().filter(|candidate| candidate.max_timestamp < oldest).map(|candidate| candidate.id).collect()
 }
 
-/// Whether compacting an SSTable alone would purge enough tombstones.
+/// Whether compacting an SSTable alone would purge enough tombstones to be worth it.
 pub(super) fn is_worth_it(candidate: &Candidate, all: &[Candidate], common: &CommonOptions, moment: &Moment) -> bool {
-    // What could be dropped is an estimate: an SSTable that was compacted for it gets time before it is again.
+    // The droppable ratio is an estimate. Without a least age, an SSTable might be rewritten for it again and again.
     let age = moment.now.saturating_sub(candidate.created_at);
     if !common.tombstone_compactions
         || !candidate.is_free()

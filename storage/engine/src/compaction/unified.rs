@@ -1,39 +1,41 @@
-//! Unified: levels by density (bytes per part of the ring), in each of them compaction of what overlaps.
+//! Unified compaction: SSTables are sorted into levels by density (bytes per ring), and in each level SSTables that
+//! overlap are merged.
 //!
-//! 1. SSTables go to levels by density; each level's densities are `fanout` times those of the one below.
-//! 2. In a level, sections are formed: sets of SSTables that overlap at some token. A section with `threshold` SSTables
-//!    or more is worth a compaction, with the neighbours that the inclusion method takes in.
-//! 3. The level with the largest section is chosen, and in it a group with such a section: all of it, or, if compaction
-//!    is late, the oldest SSTables so many at a time that the result has the shape that compaction in time would have
-//!    given.
-//! 4. The output is cut at tokens that divide the ring evenly, the finer the denser it is.
+//! 1. Each level holds densities up to `fanout` times those of the level below.
+//! 2. In a level, sections are formed: sets of SSTables that overlap at some token. A section of at least `threshold`
+//!    SSTables is worth a compaction, together with the neighbouring sections that the option
+//!    `overlap_inclusion_method` adds. Together they are a group.
+//! 3. The group with the largest section in all levels is chosen. Usually all of it is compacted; but if compaction
+//!    is late, only its oldest SSTables are, so many that the result has the density that compactions in time would
+//!    have given.
+//! 4. The output is cut at tokens that divide the ring evenly; the denser it is, the finer the cuts.
 //!
-//! The tokens of one shard are spread over the whole ring, so that parts of the ring stand for parts of what it owns.
-//! Source: the design of unified compaction (CEP-26).
+//! The tokens of one shard are spread over the whole ring, so a part of the ring stands for a part of what the shard
+//! owns. Source: the design of unified compaction in Cassandra (CEP-26).
 
 use super::tombstones::fully_expired;
 use super::{Candidate, Moment, Task, TaskKind};
 use model::Token;
 use model::compaction::{CommonOptions, OverlapInclusion, UnifiedOptions};
 
-/// Most levels.
+/// Most levels; the last one takes everything that is denser.
 const LEVELS_MAX: usize = 32;
-/// Most halvings of the parts that `base_shard_count` makes.
+/// How often the parts that `base_shard_count` makes may be halved at most.
 const SHARD_SHIFT_MAX: u32 = 20;
 /// Most outputs of a compaction.
 pub const OUTPUTS_MAX: u64 = 1 << 16;
-/// A narrower span says nothing about density: one partition, for example.
+/// The smallest part of the ring that gives a meaningful density; a single partition spans less, for example.
 const SPAN_MIN: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// What the strategy remembers between choices.
+/// What the strategy remembers from one choice to the next.
 #[derive(Clone, Debug)]
 pub struct UnifiedMemory {
-    /// When expired SSTables were looked for, seconds since 1970.
+    /// When it last looked for expired SSTables, seconds since 1970.
     checked_at: i64,
 }
 
 impl UnifiedMemory {
-    /// Nothing seen yet; `now` in seconds since 1970.
+    /// The memory of a strategy that has chosen nothing yet; `now` is in seconds since 1970.
     pub fn new(now: i64) -> UnifiedMemory {
         UnifiedMemory { checked_at: now }
     }
@@ -43,22 +45,22 @@ fn scaling(options: &UnifiedOptions, level: usize) -> i32 {
     options.scaling.get(level).or(options.scaling.last()).copied().unwrap_or(2)
 }
 
-/// How many times denser the next level is.
+/// The factor between the densities of a level and of the next one.
 fn fanout(options: &UnifiedOptions, level: usize) -> usize {
     2 + scaling(options, level).unsigned_abs() as usize
 }
 
-/// Overlapping SSTables that are worth a compaction.
+/// How many overlapping SSTables are worth a compaction.
 fn threshold(options: &UnifiedOptions, level: usize) -> usize {
     2 + scaling(options, level).max(0) as usize
 }
 
-/// The part of the ring between two tokens.
+/// The fraction of the ring between two tokens, 0 to 1.
 fn ring_part(first: Token, last: Token) -> f64 {
     (i128::from(last.0) - i128::from(first.0)) as f64 / 2f64.powi(64)
 }
 
-/// Bytes per ring, of SSTables together.
+/// The density of SSTables together: their bytes divided by the fraction of the ring that they span.
 fn density(candidates: &[&Candidate]) -> f64 {
     let bytes = candidates.iter().map(|candidate| candidate.bytes).sum::<u64>() as f64;
     let first = candidates.iter().map(|candidate| candidate.first).min();
@@ -69,7 +71,7 @@ fn density(candidates: &[&Candidate]) -> f64 {
     }
 }
 
-/// SSTables of similar density.
+/// SSTables of similar density, with the number of their level.
 struct Level<'c> {
     index: usize,
     sstables: Vec<&'c Candidate>,
@@ -92,7 +94,7 @@ fn levels<'c>(options: &UnifiedOptions, free: &[&'c Candidate], moment: &Moment)
     levels
 }
 
-/// Sets of SSTables that overlap at a token: all that are not part of another one, in token order.
+/// The maximal sets of SSTables that all overlap at some token, in token order.
 fn sections<'c>(sstables: &[&'c Candidate]) -> Vec<Vec<&'c Candidate>> {
     let mut sorted = sstables.to_vec();
     sorted.sort_by_key(|candidate| (candidate.first, candidate.id));
@@ -115,19 +117,19 @@ fn share<'c>(a: &[&'c Candidate], b: &[&'c Candidate]) -> bool {
     a.iter().any(|one| b.iter().any(|other| other.id == one.id))
 }
 
-/// Sections that are compacted together.
+/// Neighbouring sections that are compacted together.
 #[derive(Clone, Debug)]
 struct Group<'c> {
     sections: Vec<Vec<&'c Candidate>>,
 }
 
 impl<'c> Group<'c> {
-    /// The size of its largest section.
+    /// The number of SSTables in its largest section.
     fn overlap(&self) -> usize {
         self.sections.iter().map(Vec::len).max().unwrap_or(0)
     }
 
-    /// Its SSTables, oldest first.
+    /// Its SSTables, by largest timestamp.
     fn sstables(&self) -> Vec<&'c Candidate> {
         let mut all: Vec<&Candidate> = self.sections.iter().flatten().copied().collect();
         all.sort_by_key(|candidate| (candidate.max_timestamp, candidate.id));
@@ -135,7 +137,7 @@ impl<'c> Group<'c> {
         all
     }
 
-    /// The oldest SSTables, as many as leave at most `limit` chosen of each section.
+    /// The oldest SSTables: as many as possible without taking more than `limit` from one section.
     fn oldest(&self, limit: usize) -> Vec<&'c Candidate> {
         let mut all = self.sstables();
         let mut counts = vec![0usize; self.sections.len()];
@@ -191,7 +193,7 @@ impl<'c> Level<'c> {
         groups(&sections(&self.sstables), threshold(options, self.index), options.overlap_inclusion)
     }
 
-    /// What to compact of a group.
+    /// The SSTables of a group to compact at once.
     fn choice(&self, options: &UnifiedOptions, group: &Group<'c>) -> Vec<&'c Candidate> {
         let fan = fanout(options, self.index);
         let most = options.sstables_max.max(fan);
@@ -202,7 +204,7 @@ impl<'c> Level<'c> {
         if overlap <= fan.saturating_mul(fanout(options, self.index + 1)) || most == fan {
             return group.oldest(overlap.min(most));
         }
-        // As many as compaction in time would have brought to one level.
+        // As many SSTables as compactions in time would have merged to reach one of the next levels.
         let limit = most.min(overlap);
         let (mut count, mut step, mut index) = (fan, fan, self.index);
         while step <= limit {
@@ -217,13 +219,13 @@ impl<'c> Level<'c> {
     }
 }
 
-/// Into how many parts the ring is cut for a density.
+/// Into how many parts the ring is cut for outputs of this density.
 fn parts(options: &UnifiedOptions, density: f64) -> u64 {
     let base = u64::from(options.base_shards);
     let power_of_two = |count: f64| 1u64 << (count.min(2f64.powi(SHARD_SHIFT_MAX as i32)) as u64 | 1).ilog2();
     let least = options.min_sstable_bytes as f64;
     if least > 0.0 && density / least < base as f64 {
-        // Only into numbers that divide the base, so that the cuts stay cuts of denser levels.
+        // The count must divide the base, so that these cuts are also cuts of denser levels.
         return power_of_two(density / least).min(base & base.wrapping_neg());
     }
     let target = options.target_sstable_bytes as f64 * base as f64;
@@ -238,7 +240,7 @@ fn parts(options: &UnifiedOptions, density: f64) -> u64 {
     count.min(OUTPUTS_MAX)
 }
 
-/// The last tokens of all parts of the ring but the last one, of those that lie inside of the inputs' span.
+/// The tokens at which outputs end: the last token of each part of the ring, if it lies inside the inputs' span.
 fn boundaries(options: &UnifiedOptions, inputs: &[&Candidate]) -> Vec<Token> {
     let parts = i128::from(parts(options, density(inputs)));
     let first = inputs.iter().map(|candidate| candidate.first).min().unwrap_or(Token(0));
@@ -247,7 +249,7 @@ fn boundaries(options: &UnifiedOptions, inputs: &[&Candidate]) -> Vec<Token> {
     (1..parts).map(cut).filter(|token| first <= *token && *token < last).collect()
 }
 
-/// The next task.
+/// The next task, or `None` if nothing is worth a compaction.
 pub(super) fn next(
     options: &UnifiedOptions,
     common: &CommonOptions,
@@ -266,7 +268,7 @@ pub(super) fn next(
     let mut most = 0;
     for level in levels(options, &live, moment) {
         let groups = level.groups(options);
-        // The first of those that overlap most; lower levels win among equals.
+        // Reversed, so that the first of the groups with the largest overlap wins. Among levels, the lower one wins.
         let best = groups.iter().rev().max_by_key(|group| group.overlap());
         if let Some(group) = best.filter(|group| group.overlap() > most) {
             most = group.overlap();
@@ -291,7 +293,7 @@ pub(super) fn pending(options: &UnifiedOptions, all: &[Candidate], moment: &Mome
     levels(options, &free, moment).into_iter().map(of_level).sum()
 }
 
-/// One task for each set of SSTables that overlap, directly or by others.
+/// The tasks of a major compaction: one for each set of SSTables that are connected by overlaps.
 pub(super) fn major(options: &UnifiedOptions, free: &[&Candidate], _moment: &Moment) -> Vec<Task> {
     let groups = groups(&sections(free), 1, OverlapInclusion::Transitive);
     let task = |group: Group<'_>| {
@@ -323,7 +325,7 @@ mod tests {
         }
     }
 
-    /// Of the whole ring.
+    /// An SSTable that spans the whole ring.
     fn full(id: u64, mib: u64) -> Candidate {
         Candidate { max_timestamp: id as i64, ..sstable(id, mib * MIB, i64::MIN, i64::MAX) }
     }

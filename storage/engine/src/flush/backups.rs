@@ -1,10 +1,10 @@
-//! Incremental backups: hard links to the SSTables that flushes write, which an operator takes away and deletes.
+//! Incremental backups: hard links to the SSTables that flushes write, for an operator to take away and delete.
 //!
-//! `TABLE/backups/`, as Cassandra lays it out; those of an index are in `TABLE/backups/.INDEX/`. A compaction makes no
-//! links: what it writes is in SSTables of flushes already.
+//! The links are in `TABLE/backups/`, where Cassandra puts them; those of an index are in `TABLE/backups/.INDEX/`.
+//! Compactions make no links, as their data is in SSTables of flushes already.
 //!
-//! Invariants: no start reads backups, and nothing here deletes them; an SSTable is linked after it is committed, with
-//! all its components, and the links are durable before the flush ends.
+//! Invariants: backups are never read at a start or deleted here; an SSTable is linked with all its components after
+//! it is committed, and the links are durable before the flush ends.
 
 use runtime::HashSet;
 use runtime::file::{create_dir_all, link, sync_dir};
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 const DIRECTORY: &str = "backups";
 
-/// Links the components of an SSTable in `directory`, that of its table or index, into the backups.
+/// Durably links the components of an SSTable into the backups. `directory` is that of its table or index.
 pub(crate) async fn link_sstable(
     directory: &Path,
     descriptor: &Descriptor,
@@ -32,7 +32,7 @@ pub(crate) async fn link_sstable(
     sync_dir(&target).await
 }
 
-/// The backups of the table or index whose SSTables are in `directory`.
+/// The backup directory of the table or index whose SSTables are in `directory`.
 fn directory_of(directory: &Path) -> PathBuf {
     match (directory.parent(), directory.file_name()) {
         (Some(table), Some(index)) if index.as_encoded_bytes().starts_with(b".") => table.join(DIRECTORY).join(index),

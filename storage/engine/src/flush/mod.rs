@@ -1,18 +1,18 @@
-//! Memtables become SSTables, and the log forgets them.
+//! Flushes: memtables become SSTables, and the log no longer needs their records.
 //!
-//! 1. The table gets an empty memtable in one step; the old one stays in its view, beside a cut of the log.
-//! 2. Once the log has reached the cut and the writes under way are applied, the old one is written out.
-//! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are no longer needed.
+//! 1. The table gets an empty memtable in one step; the old one stays in its view and waits with a cut of the log.
+//! 2. Once the log has reached the cut and the writes under way have been applied, the old memtable is written out.
+//! 3. The SSTable takes its place in the view in one step; then the log's records up to the cut are released.
 //!
-//! What fails is tried again by the next flush of the table; its data stays readable and in the log. One flush runs at
-//! a time. Flushes begin when memory or the log is half full, when a memtable is old (`period`), or by command. Indexes
-//! are flushed with their base, before it.
+//! If a flush fails, the data stays readable and in the log, and the table's next flush tries again. One flush runs
+//! at a time. Flushes begin when memory or the log is half full, when a memtable is old (`period`), or by command.
+//! Indexes are flushed together with their base, and before it.
 //!
-//! Flushes get 500 shares of the core where flushing begins, at half of the memtable budget, and 1000 where the budget
-//! ends or while writes wait for room. The shares are set anew as a flush goes on.
+//! Flushes get 500 shares of the core when memory reaches half of the memtable budget, where flushing begins, and up
+//! to 1000 when the budget is used up or writes wait for room. The shares are updated while a flush runs.
 //!
-//! Invariants: a table's memtables are flushed in the order they were written, so that one position per table says what
-//! the log still has to keep; nothing is in neither the view nor an SSTable at any moment.
+//! Invariants: a table's memtables are flushed in the order in which they were written, so that one position per
+//! table says what the log still has to keep; data is in the view at every moment, in a memtable or in an SSTable.
 
 mod backups;
 mod period;
@@ -43,30 +43,30 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Pause after a flush that failed, before the next attempt that memory or the log asks for.
+/// Pause between a flush that failed and the next one that memory or the log asks for.
 const RETRY_WAIT: Duration = Duration::from_secs(1);
 
-/// Shares of flushes that are in no hurry.
+/// The least shares that flushes get.
 const FLUSH_SHARES_MIN: u32 = 500;
 
-/// Shares of flushes with so many bytes in memory.
+/// The shares of the core that flushes get while memtables hold `bytes`: more, the nearer that is to `bytes_max`.
 fn shares_of(bytes: usize, begins_at: usize, bytes_max: usize) -> u32 {
     let (over, room) = (bytes.saturating_sub(begins_at), bytes_max.saturating_sub(begins_at).max(1));
     let more = u64::from(SHARES_MAX - FLUSH_SHARES_MIN) * over.min(room) as u64 / room as u64;
     FLUSH_SHARES_MIN + more as u32
 }
 
-/// Why the flusher's task wakes.
+/// Why the flusher's task woke up.
 enum Wakeup {
-    /// To end.
+    /// The gate was shut.
     Stop,
-    /// To look at the tables' periods again.
+    /// A table's period has ended or changed.
     Periods,
-    /// To flush a table.
+    /// This table has to be flushed.
     Flush(TableId),
 }
 
-/// The flushes of a shard.
+/// Flushes the memtables of a shard.
 pub(crate) struct Flusher {
     tables: Rc<Tables>,
     files: Rc<SstableFiles>,
@@ -76,21 +76,22 @@ pub(crate) struct Flusher {
     faults: Rc<Faults>,
     gate: Gate,
     log_bytes_max: u64,
-    /// Whether SSTables are linked into the backups of their tables.
+    /// Whether new SSTables are linked into the backups of their tables.
     incremental_backups: bool,
-    /// One flush runs at a time.
+    /// Held during a flush, so that one runs at a time.
     pub(crate) turn: Semaphore,
-    /// Memtables written since the start.
+    /// Memtables written out since the start.
     flushes: Cell<u64>,
-    /// Tables to be flushed whatever they hold: their memtable is old, or not of the kind that they ask for.
+    /// Tables to flush whatever they hold: their memtable is too old, or its kind is not the one that the table asks
+    /// for.
     requested: RefCell<BTreeSet<TableId>>,
-    /// How old memtables may become.
+    /// When memtables become too old.
     periods: FlushPeriods,
     /// Notified when the task may have something to do.
     wanted: Rc<Condition>,
 }
 
-/// What a flusher works with.
+/// What a flusher is made of.
 pub(crate) struct FlusherParts {
     pub(crate) tables: Rc<Tables>,
     pub(crate) files: Rc<SstableFiles>,
@@ -99,9 +100,9 @@ pub(crate) struct FlusherParts {
     pub(crate) compactor: Rc<Compactor>,
     pub(crate) faults: Rc<Faults>,
     pub(crate) gate: Gate,
-    /// The signal that memory and the log notify when a flush may be due.
+    /// Notified when memory or the log may ask for a flush.
     pub(crate) wanted: Rc<Condition>,
-    /// Bytes of full log segments beyond which the oldest is flushed.
+    /// If full log segments have more bytes than this, a table of the oldest segment is flushed.
     pub(crate) log_bytes_max: u64,
     pub(crate) incremental_backups: bool,
 }
@@ -138,18 +139,18 @@ impl Flusher {
         }
     }
 
-    /// Sets `memtable_flush_period_in_ms` of a table.
+    /// Sets a table's option `memtable_flush_period_in_ms`.
     pub(crate) fn set_period(&self, table: TableId, millis: i32) {
         self.periods.set(table, millis);
         self.wanted.notify();
     }
 
-    /// A table was dropped.
+    /// Forgets a table that was dropped.
     pub(crate) fn forget(&self, table: TableId) {
         self.periods.remove(table);
     }
 
-    /// A table has a new memtable.
+    /// Begins a table's period anew, because it has a new memtable.
     pub(crate) fn restart_period(&self, table: TableId) {
         self.periods.restart(table);
     }
@@ -164,28 +165,28 @@ impl Flusher {
         self.wanted.clone()
     }
 
-    /// Has the task look at the gate again, which was shut.
+    /// Wakes the task, so that it sees that the gate was shut.
     pub(crate) fn notify(&self) {
         self.wanted.notify();
     }
 
-    /// Flushes under way, and memtables written since the start.
+    /// The number of flushes under way (0 or 1), and of memtables written out since the start.
     pub(crate) fn activity(&self) -> (u64, u64) {
         (1 - self.turn.free().min(1), self.flushes.get())
     }
 
-    /// Writes what a table has in memory to an SSTable and lets the log forget it; an index together with its base. The
-    /// caller holds a pass of the gate.
+    /// Flushes a table: writes what it has in memory to SSTables and releases the log's records. An index is flushed
+    /// together with its base. The caller holds a pass of the gate.
     ///
     /// # Errors
     /// The disk's; the data stays where it was.
     pub(crate) async fn flush(&self, table: TableId) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
-        // An index alone is not flushed: with its base more memory is freed by one file more.
+        // Flushing an index with its base frees more memory and costs only one more file.
         let table = self.tables.borrow().get(&table).and_then(|state| state.index_of).unwrap_or(table);
         self.switch_memtable(table)?;
-        // The base's records are released only once their entries are on disk: so the indexes are switched after the
-        // base and written before it.
+        // A base's records may be released only once their index entries are on disk. So indexes are switched to new
+        // memtables after the base and written before it.
         let indexes = self.tables.indexes_of(table);
         for index in indexes.iter() {
             match self.switch_memtable(index.id()) {
@@ -198,14 +199,14 @@ impl Flusher {
         Ok(())
     }
 
-    /// Gives a table an empty memtable; the old one, unless it is empty too, is to be flushed.
+    /// Gives a table an empty memtable and queues the old one to be flushed, unless there is nothing to flush.
     fn switch_memtable(&self, table: TableId) -> Result<(), Error> {
         let log = self.log.started();
         {
             let mut tables = self.tables.borrow_mut();
             let state = tables.get_mut(&table).ok_or(Error::UnknownTable(table))?;
             let is_empty = state.memtable.read().partitions.is_empty();
-            // What a batch table sheds is on its way to the active memtable.
+            // The rows that a batch table keeps are being copied to the active memtable, which must stay.
             if !state.shedding.get() && (!is_empty || state.pending.is_empty()) {
                 let empty = self.memory.new_memtable(&state.table);
                 let memtable = std::mem::replace(&mut state.memtable, empty);
@@ -217,7 +218,7 @@ impl Flusher {
         Ok(())
     }
 
-    /// Writes the oldest pending memtable of a table; whether there was one.
+    /// Writes out the oldest queued memtable of a table. Returns whether there was one.
     async fn flush_pending(&self, table: TableId) -> Result<bool, Error> {
         let (memtable, description, cut, is_index) = {
             let tables = self.tables.borrow();
@@ -238,7 +239,7 @@ impl Flusher {
                 .get_mut(&table)
                 .filter(|state| state.pending.front().is_some_and(|pending| Rc::ptr_eq(&pending.memtable, &memtable)));
             match state {
-                // Dropped or truncated meanwhile.
+                // The table was dropped or truncated during the flush.
                 None => false,
                 Some(state) => {
                     let added = state.adapted(opened.as_slice())?;
@@ -267,7 +268,7 @@ impl Flusher {
         Ok(true)
     }
 
-    /// Writes a memtable as an SSTable and opens it; `None` if nothing is left of what it holds.
+    /// Writes a memtable as an SSTable and opens it; `None` if nothing in it has to be kept.
     async fn write_out(
         &self,
         memtable: &Rc<Memtable>,
@@ -291,7 +292,7 @@ impl Flusher {
                 transaction.commit(runtime::wall_micros() as u64 / 1000).await?;
                 transaction.finish().await?;
                 if self.incremental_backups && table.options.incremental_backups.unwrap_or(true) {
-                    // The SSTable is the table's already: the flush cannot fail any more.
+                    // The SSTable is committed: a missing backup must not fail the flush.
                     let linked = backups::link_sstable(&directory, &descriptor, &components).await;
                     if let Err(error) = self.faults.noted(linked.map_err(Error::Io)) {
                         tracing::error!(%error, sstable = %descriptor, "the incremental backup lacks an SSTable");
@@ -309,7 +310,7 @@ impl Flusher {
         }
     }
 
-    /// The parts of the log that a flush up to `position` stands for.
+    /// The intervals of the log whose records of this table a flush up to `position` makes durable.
     fn flushed_intervals(&self, table: TableId, position: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let tables = self.tables.borrow();
         let Some(state) = tables.get(&table) else { return Vec::new() };
@@ -321,8 +322,8 @@ impl Flusher {
         intervals
     }
 
-    /// Starts the task that flushes when memory, the log or a table's period asks for it. It ends when the gate is
-    /// shut.
+    /// Starts the task that flushes when memory, the log or a table's period asks for it. The task ends when the gate
+    /// is shut.
     pub(crate) fn start(self: &Rc<Self>) {
         let flusher = Rc::downgrade(self);
         runtime::spawn_in(Class::Flush, async move {
@@ -360,7 +361,7 @@ impl Flusher {
         });
     }
 
-    /// Has the memtables flushed whose period is over.
+    /// Requests a flush of the tables whose period has ended.
     fn end_periods(&self) {
         let tables = self.tables.borrow();
         let written =
@@ -368,7 +369,7 @@ impl Flusher {
         self.requested.borrow_mut().extend(self.periods.ended().into_iter().filter(written));
     }
 
-    /// The table whose flush helps most, if one has to be flushed.
+    /// The table whose flush helps most, if one has to be flushed now.
     fn table_to_flush(&self) -> Option<TableId> {
         let tables = self.tables.borrow();
         while let Some(table) = self.requested.borrow_mut().pop_first() {
@@ -376,7 +377,7 @@ impl Flusher {
                 return Some(table);
             }
         }
-        // The budget also counts memtables that are on disk and about to be freed.
+        // The budget also counts memtables that are written already but not freed yet.
         let in_memory = |system: bool| {
             let of_kind = tables.iter().filter(move |(_, state)| state.table.is_system() == system);
             let sizes = of_kind.map(|(id, state)| {
@@ -387,7 +388,7 @@ impl Flusher {
                 (sum + size.0, largest.max(Some(size)))
             })
         };
-        // A write may wait for less than what flushing begins at.
+        // A waiting write may need room before flushing would begin by itself.
         let user_max = if self.memory.is_awaited() { 1 } else { self.memory.flush_at() };
         if self.memory.user_bytes() >= user_max {
             let (bytes, table) = in_memory(false);
@@ -405,7 +406,7 @@ impl Flusher {
         self.log.get().and_then(|log| log.oldest_needed(self.log_bytes_max))
     }
 
-    /// Gives flushes their shares.
+    /// Updates the shares of flushes.
     fn weigh(&self) {
         let memory = &self.memory;
         let shares = match memory.is_awaited() {

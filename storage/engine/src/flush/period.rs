@@ -1,7 +1,7 @@
-//! `memtable_flush_period_in_ms`: a table's memtable is flushed once it is that old.
+//! The option `memtable_flush_period_in_ms`: a table's memtable is flushed when it reaches that age.
 //!
-//! A period begins with a new memtable, at the end of a period in which nothing was written, or when the table's option
-//! changes. Tables without a period cost nothing.
+//! A period begins when the table gets a new memtable, when a period ends in which nothing was written, or when the
+//! option changes. Tables without the option cost nothing.
 
 use model::TableId;
 use runtime::Instant;
@@ -9,14 +9,14 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// The periods of a shard's tables that have one: how long they are and when they end.
+/// The tables of a shard that have a period, its length, and when the current one ends.
 #[derive(Default)]
 pub(crate) struct FlushPeriods {
     running: RefCell<BTreeMap<TableId, (Duration, Instant)>>,
 }
 
 impl FlushPeriods {
-    /// Sets the length of a table's periods, milliseconds; none if it is not positive.
+    /// Sets the length of a table's periods in milliseconds; zero or less means none.
     pub(crate) fn set(&self, table: TableId, millis: i32) {
         let mut running = self.running.borrow_mut();
         let length = Duration::from_millis(u64::try_from(millis).unwrap_or(0));
@@ -39,12 +39,12 @@ impl FlushPeriods {
         }
     }
 
-    /// When the next period ends; `None` without any.
+    /// When the next period ends; `None` if no table has one.
     pub(crate) fn next_end(&self) -> Option<Instant> {
         self.running.borrow().values().map(|(_, end)| *end).min()
     }
 
-    /// The tables whose period is over; their next one begins.
+    /// The tables whose period has ended. Their next period begins.
     pub(crate) fn ended(&self) -> Vec<TableId> {
         let now = runtime::now();
         let mut ended = Vec::new();

@@ -1,7 +1,7 @@
 //! Writes the rows of a memtable that takes no more writes into an SSTable.
 //!
-//! Invariants: the memtable is borrowed for one poll at a time, in stretches of rows; rows that a partition's or
-//! range's deletion shadows are left out.
+//! Invariants: the memtable is borrowed for one poll at a time, in which a stretch of rows is read; rows and cells
+//! that a deletion of their partition or range shadows are left out.
 
 use super::Flusher;
 use crate::commitlog::position::LogPosition;
@@ -28,8 +28,8 @@ use std::sync::Arc;
 const STRETCH_ROWS: usize = 256;
 
 impl Flusher {
-    /// Writes a memtable as an SSTable, durably; the components that it has, or `None` if the memtable holds nothing
-    /// that the table has. `intervals` are the parts of the log that it holds the records of.
+    /// Writes a memtable as a durable SSTable and returns its components; `None` if nothing in the memtable has to be
+    /// kept. `intervals` are the parts of the log whose records the memtable holds.
     pub(super) async fn write_rows(
         &self,
         memtable: &Rc<Memtable>,
@@ -82,18 +82,18 @@ fn observe(stats: &mut EncodingStats, fragment: &Fragment<'_>) {
     }
 }
 
-/// A reader of a memtable's fragments, in stretches.
+/// Reads a memtable's fragments in stretches of at most [`STRETCH_ROWS`] rows.
 struct MemtableRows<'m> {
     memtable: &'m Rc<Memtable>,
-    /// The partition that was read last, and up to where if it is not done.
+    /// The partition that was read last, and where to resume in it if it is not finished.
     at: Option<(DecoratedKey, Option<ResumePoint>)>,
     blob: Vec<u8>,
 }
 
 struct ResumePoint {
-    /// The comparable form of the last row or marker.
+    /// The comparable form of the last row or marker that was read.
     last: Box<[u8]>,
-    /// The range deletion in force there.
+    /// The range deletion in force at `last`.
     open: Deletion,
 }
 
@@ -102,8 +102,7 @@ impl<'m> MemtableRows<'m> {
         MemtableRows { memtable, at: None, blob: Vec::new() }
     }
 
-    /// Gives fragments to `take` until it has enough (returns `false`) or the stretch is over. Returns whether there
-    /// are more.
+    /// Gives fragments to `take` until that returns `false` or the stretch is over. Returns whether there are more.
     fn stretch(&mut self, mut take: impl FnMut(&Fragment<'_>) -> Result<bool, Error>) -> Result<bool, Error> {
         let contents = self.memtable.read();
         let at = self.at.take();
@@ -127,7 +126,7 @@ impl<'m> MemtableRows<'m> {
                     && let Some(Fragment::RangeMarker { comparable: next, .. }) = fragments.peek()
                     && *next == comparable
                 {
-                    // Where one range ends and another begins, the second marker says both.
+                    // Where one range ends and another begins, the second marker closes and opens.
                     continue;
                 }
                 if is_again(&fragment, after) {
@@ -151,7 +150,7 @@ impl<'m> MemtableRows<'m> {
         Ok(false)
     }
 
-    /// Gives a fragment to `take` without shadowed cells. Returns whether more is wanted.
+    /// Gives a fragment to `take` without its shadowed cells. Returns what `take` does: whether it wants more.
     fn give(
         &mut self,
         partition: &Partition,
@@ -182,7 +181,7 @@ impl<'m> MemtableRows<'m> {
     }
 }
 
-/// Whether a cursor that resumes after a position repeats a fragment that came before it.
+/// Whether a fragment was given before the cursor resumed after position `after`.
 fn is_again(fragment: &Fragment<'_>, after: Option<&[u8]>) -> bool {
     match (fragment, after) {
         (_, None) | (Fragment::Row { .. } | Fragment::PartitionEnd, _) => false,

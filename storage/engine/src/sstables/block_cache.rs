@@ -1,9 +1,9 @@
-//! Blocks of SSTables in memory, decoded and checked, under a budget in bytes.
+//! The block cache: decoded and checked blocks of SSTables in memory, with a budget in bytes.
 //!
-//! The eviction is S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). Blocks come in
-//! through a small queue. They move to the main queue only if they are asked for again before they leave the small one,
-//! or come back soon after. So a scan, which asks for each block once, takes no more than the small queue from blocks
-//! that are read again and again. A hit increments a counter and moves nothing.
+//! Eviction is S3-FIFO (Yang et al., "FIFO queues are all you need for cache eviction", SOSP 2023). Blocks enter a
+//! small queue. They move to the main queue only if they are requested again before they leave the small queue, or
+//! return soon after. So a scan, which requests each block once, displaces blocks that are read repeatedly from the
+//! small queue alone. A hit increments a counter and moves nothing.
 //!
 //! 1. [`BlockCache::get`] gives a block that is in the cache, without waiting. [`BlockCache::load`] reads a missing
 //!    one; a caller that asks for a block that is being read waits for that read.
@@ -11,8 +11,8 @@
 //!    blocks near each other.
 //! 3. The blocks of an SSTable leave the cache when the SSTable is closed.
 //!
-//! Invariants: the budget is exceeded by at most the block that is being added, until it has evicted others; a block
-//! larger than the small queue is not kept.
+//! Invariants: the budget is exceeded by at most the block that is being added, until others are evicted for it; a
+//! block larger than the small queue is not kept.
 
 use super::open_sstable::OpenSstable;
 use super::read_buffers::ReadBuffers;
@@ -27,27 +27,27 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-/// The small queue's share of the budget: one part in this many.
+/// The small queue's share of the budget is one divided by this.
 const SMALL_PART: usize = 10;
-/// Bytes of memory that a block takes besides its contents, about.
+/// Memory that a block takes besides its contents, bytes, estimated.
 const BLOCK_OVERHEAD_BYTES: usize = 160;
-/// The counter of a block's hits stops here.
+/// The largest value of the hit counter of a block.
 const HITS_MAX: u8 = 3;
-/// The share of the small queue that one scan may fill with blocks that it reads ahead, so that they are still there
-/// when it asks for them: one part in this many.
+/// A scan may fill the small queue's budget divided by this with blocks that it reads ahead, so that they are still
+/// there when it requests them.
 const AHEAD_PART: usize = 8;
-/// A run of blocks is read with one read even if blocks of at most so many bytes between them are in the cache already:
-/// a second read would cost more.
+/// Blocks that are at most so many bytes apart are read with one read, even if those between them are in the cache
+/// already: a second read would cost more.
 const GAP_BYTES_MAX: u64 = 64 << 10;
 
-/// What the block cache holds, and how it was used since the start.
+/// The contents of the block cache, and its use since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheMetrics {
     /// Blocks held.
     pub entries: u64,
     /// Bytes held.
     pub bytes: u64,
-    /// The most that it may hold, bytes.
+    /// The budget in bytes.
     pub capacity_bytes: u64,
     /// Requests that found their block.
     pub hits: u64,
@@ -68,20 +68,20 @@ impl CacheMetrics {
         self.miss_nanos += other.miss_nanos;
     }
 
-    /// Hits and misses together.
+    /// The number of requests: hits and misses together.
     pub fn requests(&self) -> u64 {
         self.hits + self.misses
     }
 }
 
-/// Hits and misses up to some moment.
+/// Counters of hits and misses.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct RequestCounts {
     hits: u64,
     misses: u64,
 }
 
-/// The number of an open SSTable, and one of its blocks.
+/// A block: the number of its open SSTable, and its id in the SSTable.
 type BlockKey = (u64, BlockId);
 
 /// The cache of one shard.
@@ -99,13 +99,14 @@ struct Blocks {
     budget: usize,
     bytes: usize,
     small_bytes: usize,
-    /// Blocks by SSTable, so that all of one are dropped at once. Their entries stay in the queues, counted in `stale`.
+    /// Blocks by SSTable, so that all blocks of one can be dropped at once. Dropped blocks leave their entries in the
+    /// queues; `stale` counts those.
     held: HashMap<u64, HashMap<BlockId, CachedBlock>>,
     count: usize,
     stale: usize,
     small: VecDeque<BlockKey>,
     main: VecDeque<BlockKey>,
-    /// Blocks that left the small queue not long ago.
+    /// Keys of blocks that left the small queue recently.
     ghosts: VecDeque<BlockKey>,
     remembered: HashSet<BlockKey>,
     asked: RequestCounts,
@@ -114,7 +115,7 @@ struct Blocks {
 struct CachedBlock {
     bytes: Bytes,
     hits: u8,
-    /// Whether it was read ahead and has not been asked for: the first request for it counts as a miss.
+    /// Whether the block was read ahead and not requested yet; the first request then counts as a miss.
     unused: bool,
     in_main: bool,
 }
@@ -126,7 +127,7 @@ impl CachedBlock {
 }
 
 impl BlockCache {
-    /// An empty cache of at most `budget` bytes. Reads ahead hold a pass of the gate.
+    /// An empty cache of at most `budget` bytes. Background reads hold a pass of `gate`.
     pub(crate) fn new(budget: usize, gate: Gate) -> BlockCache {
         let blocks = Blocks {
             budget,
@@ -151,12 +152,12 @@ impl BlockCache {
         }
     }
 
-    /// The block, if it is in the cache.
+    /// The block if it is in the cache.
     pub(crate) fn get(&self, number: u64, block: BlockId) -> Option<Bytes> {
         self.blocks.borrow_mut().get(&(number, block))
     }
 
-    /// The block, read from disk if it is not in the cache.
+    /// The block from the cache, or read from disk and put into the cache.
     pub(crate) async fn load(self: &Rc<Self>, sstable: &OpenSstable, block: BlockId) -> Result<Bytes, Error> {
         self.load_for(sstable, block, false).await
     }
@@ -182,7 +183,8 @@ impl BlockCache {
         }
     }
 
-    /// Begins to read a block that will be asked for soon. A fault in it is reported to the request.
+    /// Begins to read a block that will be requested soon. If the read fails, the request will read again and get the
+    /// error.
     pub(crate) fn ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, block: BlockId) {
         if !self.misses((sstable.number, block)) {
             return;
@@ -195,13 +197,13 @@ impl BlockCache {
         });
     }
 
-    /// Bytes that a scan may read ahead of each of `count` SSTables.
+    /// How many bytes a scan of `count` SSTables may read ahead of each.
     pub(crate) fn ahead_bytes_max(&self, count: usize) -> usize {
         self.blocks.borrow().budget / SMALL_PART / AHEAD_PART / count.max(1)
     }
 
-    /// Begins to read the blocks of Data.db from `first` to before the offset `until`, with one read for those that lie
-    /// near each other.
+    /// Begins to read the blocks of Data.db from `first` up to the offset `until` (excluded). Blocks near each other
+    /// are read with one read.
     pub(crate) fn ahead_until(self: &Rc<Self>, sstable: &Rc<OpenSstable>, first: BlockId, until: u64) {
         let len = sstable.reader.block_len(first.component);
         let all = (first.offset..until).step_by(len as usize).map(|offset| BlockId { offset, ..first });
@@ -222,7 +224,7 @@ impl BlockCache {
     fn run_ahead(self: &Rc<Self>, sstable: &Rc<OpenSstable>, run: Vec<BlockId>) {
         let Some(pass) = self.gate.enter() else { return };
         let (cache, sstable) = (self.clone(), sstable.clone());
-        // Marked before the task runs, so that no request reads one of them meanwhile.
+        // Marked before the task runs, so that no request reads one of these blocks too.
         let loading: Vec<_> = run.iter().map(|block| LoadingBlock::begin(self, (sstable.number, *block))).collect();
         runtime::spawn_in(Class::Foreground, async move {
             let mut loading = loading.into_iter();
@@ -241,22 +243,23 @@ impl BlockCache {
         !self.blocks.borrow().holds(&key) && !self.loading.borrow().contains(&key)
     }
 
-    /// Drops the blocks of an SSTable.
+    /// Drops all blocks of an SSTable.
     pub(crate) fn forget(&self, number: u64) {
         self.blocks.borrow_mut().forget(number);
     }
 
-    /// Hits and misses so far.
+    /// Counts of hits and misses so far.
     pub(crate) fn asked(&self) -> RequestCounts {
         self.blocks.borrow().asked
     }
 
-    /// Takes back the hits and misses since `then`: a read that could not wait will ask for all of its blocks again.
+    /// Resets the counts of hits and misses to `then`, for a read that could not wait and will request all of its
+    /// blocks again.
     pub(crate) fn ask_again_from(&self, then: RequestCounts) {
         self.blocks.borrow_mut().asked = then;
     }
 
-    /// What the cache holds and how it was used.
+    /// The contents of the cache and its use since the start.
     pub(crate) fn metrics(&self) -> CacheMetrics {
         let blocks = self.blocks.borrow();
         CacheMetrics {
@@ -270,14 +273,14 @@ impl BlockCache {
     }
 }
 
-/// Marks a block as being read until it is dropped, at the end of the read or when the read is given up.
+/// Marks a block as being read until this is dropped, when the read ends or is cancelled.
 struct LoadingBlock {
     cache: Rc<BlockCache>,
     key: BlockKey,
 }
 
 impl LoadingBlock {
-    /// Begins to read a block; `None` if it is being read already.
+    /// Marks a block as being read; `None` if it is being read already.
     fn begin(cache: &Rc<BlockCache>, key: BlockKey) -> Option<LoadingBlock> {
         cache.loading.borrow_mut().insert(key).then(|| LoadingBlock { cache: cache.clone(), key })
     }
@@ -331,7 +334,7 @@ impl Blocks {
         }
     }
 
-    /// Moves the oldest block of the small queue to the main one or out; false if the queue is empty.
+    /// Moves the oldest block of the small queue to the main queue or evicts it. Returns false if the queue is empty.
     fn leave_small(&mut self) -> bool {
         let Some(key) = self.small.pop_front() else { return false };
         match self.held.get_mut(&key.0).and_then(|blocks| blocks.get_mut(&key.1)) {
@@ -351,7 +354,8 @@ impl Blocks {
         true
     }
 
-    /// Gives the oldest block of the main queue another turn for each of its hits, or drops it; false if there is none.
+    /// Moves the oldest block of the main queue to its back if it had hits, or evicts it. Returns false if the queue
+    /// is empty.
     fn leave_main(&mut self) -> bool {
         let Some(key) = self.main.pop_front() else { return false };
         match self.held.get_mut(&key.0).and_then(|blocks| blocks.get_mut(&key.1)) {
@@ -395,7 +399,7 @@ impl Blocks {
         }
         self.count -= blocks.len();
         self.stale += blocks.len();
-        // Queues are looked through only once most of them is gone, so that each entry pays once.
+        // The queues are swept only once most entries are stale, so that each entry pays for one look.
         if self.stale > self.count {
             let held = &self.held;
             let is_held = |key: &BlockKey| held.get(&key.0).is_some_and(|blocks| blocks.contains_key(&key.1));
@@ -436,7 +440,7 @@ mod tests {
         for seed in 0..20 {
             let mut rng = Rng::new(seed);
             let mut blocks = blocks(100_000);
-            // A number is never used again.
+            // The numbers of open SSTables are never reused.
             let mut numbers = [0, 1, 2, 3, 4];
             for _ in 0..4000 {
                 let at = rng.below(5) as usize;
@@ -470,13 +474,13 @@ mod tests {
             }
         }
         for cold in 0..10_000 {
-            // Read ahead, then asked for once.
+            // Each block is read ahead, then requested once.
             blocks.put(key(2, cold), bytes.clone(), true);
             blocks.get(&key(2, cold));
         }
         assert!((0..50).all(|hot| blocks.get(&key(1, hot)).is_some()));
         check(&blocks);
-        // What was read ahead was read for who asked first.
+        // A block that was read ahead counts as a miss for its first request.
         assert_eq!((blocks.asked.hits, blocks.asked.misses), (150, 10_000));
     }
 

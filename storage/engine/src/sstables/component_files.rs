@@ -1,6 +1,6 @@
 //! The files of an SSTable that is being written.
 //!
-//! Files are written in whole pages with direct I/O; the padding of the last page is cut off at the end. The files and
+//! They are written in whole pages with direct I/O; the padding of the last page is cut off at the end. The files and
 //! their names are durable when [`ComponentFiles::finish`] returns.
 
 use crate::error::Error;
@@ -11,35 +11,35 @@ use sstable::writer::Builder;
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 
-/// A component's buffer is written when it holds this many bytes.
+/// A component's buffer is written to disk once it holds this many bytes.
 const WRITE_BYTES: usize = 1 << 20;
-/// A builder may hold this many bytes before they are taken from it.
+/// A builder's bytes are taken to the files before they exceed this length.
 pub(crate) const WAITING_BYTES_MAX: usize = 256 << 10;
 
-/// The files of one SSTable, opened as their first bytes come.
+/// The files of one SSTable. A file is created when the first bytes of its component come.
 pub(crate) struct ComponentFiles {
     directory: PathBuf,
     descriptor: Descriptor,
     files: Vec<(Component, GrowingFile)>,
 }
 
-/// A file that grows.
+/// A file to which bytes are appended.
 struct GrowingFile {
     file: File,
-    /// Grows with what is appended; `None` before anything was.
+    /// Bytes that are not written yet; `None` before the first ones.
     buffer: Option<AlignedBuf>,
     filled: usize,
-    /// The offset in the file of the buffer's first byte.
+    /// The offset in the file at which the buffer's first byte goes.
     offset: u64,
 }
 
 impl ComponentFiles {
-    /// The files of an SSTable of which none exists yet.
+    /// Files for a new SSTable; none exists yet.
     pub(crate) fn new(directory: &Path, descriptor: &Descriptor) -> ComponentFiles {
         ComponentFiles { directory: directory.to_owned(), descriptor: descriptor.clone(), files: Vec::new() }
     }
 
-    /// Writes what a builder has ready.
+    /// Takes the bytes that a builder has finished and appends them to the components.
     pub(crate) async fn take(&mut self, builder: &mut Builder) -> Result<(), Error> {
         for component in builder.pending_components() {
             self.file(component).await?;
@@ -55,7 +55,7 @@ impl ComponentFiles {
         Ok(())
     }
 
-    /// Adds bytes to a component.
+    /// Appends bytes to a component.
     pub(crate) async fn append(&mut self, component: Component, bytes: &[u8]) -> Result<(), Error> {
         let file = self.file(component).await?;
         file.fill(bytes);
@@ -76,7 +76,7 @@ impl ComponentFiles {
         Ok(&mut self.files[at].1)
     }
 
-    /// Ends all files and makes them durable; returns which components there are.
+    /// Writes what is left, makes all files and their names durable, and returns which components there are.
     pub(crate) async fn finish(self) -> Result<HashSet<Component>, Error> {
         let mut components = HashSet::default();
         for (component, file) in self.files {
@@ -106,7 +106,7 @@ impl GrowingFile {
         self.filled = needed;
     }
 
-    /// Writes the pages that are full, if they are enough for a write.
+    /// Writes the full pages of the buffer, if they have enough bytes for a write.
     async fn write_pages(&mut self) -> std::io::Result<()> {
         if self.filled < WRITE_BYTES {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Where a table's SSTables are, and which ones are there.
+//! The directories of tables' SSTables, and the SSTables in them.
 
 use crate::error::Error;
 use crate::index;
@@ -11,10 +11,10 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest `Helenus.db`, in bytes: that of an SSTable of several TiB.
+/// The longest `Helenus.db` that is read, bytes: enough for an SSTable of several TiB.
 const SIDECAR_BYTES_MAX: usize = 1 << 30;
 
-/// Where a table's SSTables are, under the node's data directory: as Cassandra lays them out.
+/// The directory of a table's SSTables under the node's data directory, as Cassandra names it.
 pub fn directory_of(data: &Path, table: &Table) -> PathBuf {
     if let Some(directory) = index::directory_of(data, table) {
         return directory;
@@ -22,7 +22,7 @@ pub fn directory_of(data: &Path, table: &Table) -> PathBuf {
     data.join("data").join(&table.keyspace).join(format!("{}-{}", table.name, table.id.uuid().simple()))
 }
 
-/// The entries of a directory; none if there is no directory of that name.
+/// The paths in a directory; empty if the directory does not exist.
 pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     match list_dir(directory).await {
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(Vec::new()),
@@ -30,7 +30,7 @@ pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
-/// The SSTables in a table's directory with the components that each has; none if there is no directory.
+/// The SSTables in a table's directory, each with its components; empty if the directory does not exist.
 pub(crate) async fn list(directory: &Path) -> Result<BTreeMap<Descriptor, HashSet<Component>>, Error> {
     let mut found: BTreeMap<Descriptor, HashSet<Component>> = BTreeMap::new();
     let paths = match list_dir(directory).await {
@@ -43,12 +43,12 @@ pub(crate) async fn list(directory: &Path) -> Result<BTreeMap<Descriptor, HashSe
             found.entry(descriptor).or_default().extend(component);
         }
     }
-    // One without data was never whole.
+    // An SSTable without Data.db was never complete.
     found.retain(|_, components| components.contains(&Component::Data));
     Ok(found)
 }
 
-/// The components of one SSTable in a table's directory; none if it is not there.
+/// The components of one SSTable in a table's directory; empty if it is not there.
 pub(crate) async fn components(directory: &Path, name: &Descriptor) -> Result<HashSet<Component>, Error> {
     Ok(list(directory).await?.remove(name).unwrap_or_default())
 }

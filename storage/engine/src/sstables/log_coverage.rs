@@ -1,4 +1,4 @@
-//! Which records of the commit log are in an SSTable already, so that replay leaves them out.
+//! Tells which records of the commit log an SSTable already holds, so that replay leaves them out.
 
 use super::open_sstable::OpenSstable;
 use crate::commitlog::position::{LogPosition, Truncation};
@@ -8,23 +8,23 @@ use model::{Home, ShardMap, Token};
 /// The part of the log whose rows an SSTable holds: intervals of positions, for the tokens of one shard.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LogCoverage {
-    /// The shard whose SSTable it is.
+    /// The shard that the SSTable belongs to.
     pub(crate) shard: u16,
-    /// The map of tokens to shards when it was written.
+    /// The map from tokens to shards when the SSTable was written.
     pub(crate) map: ShardMap,
-    /// From the first position to before the second.
+    /// Intervals, each from the first position up to the second (excluded).
     pub(crate) intervals: Vec<(LogPosition, LogPosition)>,
 }
 
 impl LogCoverage {
-    /// The coverage of an SSTable; `None` if another program wrote it.
+    /// The coverage of an SSTable; `None` if it has no `Helenus.db`, because another program wrote it.
     pub(crate) fn of(sstable: &OpenSstable) -> Option<LogCoverage> {
         let sidecar = sstable.sidecar()?;
         Some(LogCoverage { shard: sidecar.shard, map: sidecar.map, intervals: sstable.log_intervals().collect() })
     }
 
-    /// Whether it includes what a record at `position` wrote under a token; `home` says that the table lives on shard
-    /// 0.
+    /// Whether the SSTable holds what a record at `position` wrote for a token. `home` says whether the table lives
+    /// on shard 0 only.
     pub(crate) fn covers(&self, position: LogPosition, token: Token, home: Home) -> bool {
         (home == Home::Shard0 || self.map.owner(token) == self.shard)
             && self.intervals.iter().any(|(lower, upper)| {
@@ -32,7 +32,7 @@ impl LogCoverage {
             })
     }
 
-    /// Whether all of it lies before a truncation.
+    /// Whether a truncation covers everything in it.
     pub(crate) fn is_truncated(&self, truncation: &Truncation) -> bool {
         let last = |upper: &LogPosition| LogPosition { segment: upper.segment, offset: upper.offset.saturating_sub(1) };
         !self.intervals.is_empty() && self.intervals.iter().all(|(_, upper)| truncation.covers(last(upper)))

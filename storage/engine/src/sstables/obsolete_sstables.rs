@@ -1,7 +1,8 @@
-//! SSTables that no reader is given any more: their files go once that is durable and nobody reads them.
+//! Obsolete SSTables: no view has them any more, and their files are removed once that is durable and nothing reads
+//! them.
 //!
 //! SSTables of dropped and truncated tables are kept until the drop or truncation is durable, then removed in one
-//! transaction. Those that a compaction or a split replaced are removed at once.
+//! transaction. SSTables that a compaction or a split replaced are removed at once.
 
 use super::open_sstable::OpenSstable;
 use super::transaction::{self, Transaction, TransactionKind};
@@ -17,10 +18,10 @@ use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long files wait between two looks whether somebody still reads them.
+/// Pause between two checks whether files are still being read.
 pub(crate) const RETIRE_WAIT: Duration = Duration::from_millis(100);
 
-/// The SSTables of dropped and truncated tables, until that is durable.
+/// The SSTables of tables whose drop or truncation is not durable yet.
 pub(crate) struct ObsoleteSstables {
     shard: u16,
     by_table: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
@@ -31,19 +32,19 @@ impl ObsoleteSstables {
         ObsoleteSstables { shard, by_table: RefCell::default() }
     }
 
-    /// Keeps the SSTables of a table that is dropped or truncated until [`ObsoleteSstables::remove`].
+    /// Keeps all SSTables of a table that is being dropped or truncated until [`ObsoleteSstables::remove`].
     pub(crate) fn keep_all(&self, table: TableId, view: &View) {
         if !view.sstables.is_empty() {
             self.by_table.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
         }
     }
 
-    /// Keeps one SSTable, as [`ObsoleteSstables::keep_all`] does.
+    /// Keeps one SSTable until [`ObsoleteSstables::remove`].
     pub(crate) fn keep(&self, table: TableId, sstable: Rc<OpenSstable>) {
         self.by_table.borrow_mut().entry(table).or_default().push(sstable);
     }
 
-    /// The tables, and indexes, that have obsolete SSTables.
+    /// The tables and indexes that have obsolete SSTables.
     pub(crate) fn tables(&self) -> Vec<TableId> {
         self.by_table.borrow().keys().copied().collect()
     }
@@ -62,10 +63,10 @@ impl ObsoleteSstables {
         self.by_table.borrow().get(&table).cloned().unwrap_or_default()
     }
 
-    /// After the drop or truncation is durable: removes the files.
+    /// Removes the files of a table's obsolete SSTables. The drop or truncation must be durable.
     pub(crate) async fn remove(&self, table: TableId) -> Result<(), Error> {
         let gone = self.by_table.borrow_mut().remove(&table).unwrap_or_default();
-        // Shard 0 removes what all shards serve.
+        // Foreign SSTables, which all shards serve, are removed by shard 0.
         let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
         let Some(first) = gone.first() else { return Ok(()) };
         let transaction = commit_removal(&first.directory, &gone).await?;
@@ -77,14 +78,14 @@ impl ObsoleteSstables {
     }
 }
 
-/// Removes SSTables that are in no view.
+/// Removes SSTables that no view has, in one transaction.
 pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
     let transaction = commit_removal(directory, &sstables).await?;
     retire(sstables, transaction);
     Ok(())
 }
 
-/// Makes it durable that SSTables are to go.
+/// Durably records that SSTables will be removed.
 async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Result<Transaction, Error> {
     let mut transaction = Transaction::new(directory, TransactionKind::Truncate, sstable_id::time_uuid());
     let millis = runtime::wall_micros() as u64 / 1000;
@@ -93,8 +94,8 @@ async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Resul
     Ok(transaction)
 }
 
-/// Removes the files of SSTables that a committed transaction took out of the view, once nobody reads them, and then
-/// the transaction's log. A start finishes what this does not get to.
+/// Removes the files of SSTables that a committed transaction has replaced once nothing reads them, and then the
+/// transaction's log. If the node stops before that, the next start does the rest.
 pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
     runtime::spawn_in(Class::Background, async move {
         while gone.iter().any(|sstable| sstable.is_read()) {

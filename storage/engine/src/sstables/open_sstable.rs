@@ -1,10 +1,10 @@
-//! An SSTable of this shard: its open files, and the reader over them.
+//! An open SSTable of this shard: its files, and the reader over them.
 //!
-//! The reader interprets the files for the table's description at the time of opening; [`OpenSstable::with_table`]
-//! makes one for a newer description over the same files. A block is read with one direct read of the pages that it
-//! lies in. With a `Helenus.db` each page is checked, and the format's own checksums always are.
+//! The reader interprets the files by the table's schema at the time of opening; [`OpenSstable::with_table`] makes a
+//! reader with a newer schema over the same files. A block is read with one direct read of the pages in which it
+//! lies. Each page is checked if there is a `Helenus.db`; the format's own checksums are checked always.
 //!
-//! Invariants: bytes are checked before anyone sees them; a fault is an error of the read that met it, which names file
+//! Invariants: bytes are checked before they are used; a fault is an error of the read that met it, which names file
 //! and offset.
 
 use super::block_cache::BlockCache;
@@ -27,39 +27,40 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Longest component that is held in memory whole, in bytes.
+/// The longest component that may be read into memory as a whole, bytes.
 const HELD_BYTES_MAX: usize = 1 << 30;
 
 /// An open SSTable.
 pub(crate) struct OpenSstable {
     pub(crate) reader: Arc<Reader>,
-    /// Unique in this shard for as long as the process runs.
+    /// Identifies the SSTable in this shard as long as the process runs; never reused.
     pub(crate) number: u64,
     pub(crate) directory: PathBuf,
-    /// Bytes of Data.db.
+    /// Bytes of Data.db on disk.
     pub(crate) data_bytes: u64,
-    /// Bytes of all its files.
+    /// Bytes of all its files on disk.
     pub(crate) disk_bytes: u64,
     /// How many files it has.
     pub(crate) files: usize,
-    /// Whether another program, or a node with another shard map, wrote it: each shard serves its own tokens of it.
+    /// Whether another program, or a node with another shard map, wrote it. Each shard serves its own tokens of a
+    /// foreign one.
     pub(crate) foreign: bool,
     tokens: (Token, Token),
-    /// Whether a read found bytes in it that cannot be used.
+    /// Whether a read has found damaged bytes in it.
     pub(crate) suspect: Rc<Cell<bool>>,
-    /// The slice that all its rows and range deletions lie in, if it is known.
+    /// A slice that contains all its rows and range deletions, if one is known.
     covered: Option<Slice>,
     shared: Rc<SharedFiles>,
 }
 
-/// The parts that do not depend on the table's description.
+/// What does not depend on the table's schema.
 struct SharedFiles {
     number: u64,
     sidecar: Option<Sidecar>,
     data: File,
     index: File,
     rows: Option<File>,
-    /// The cache that holds blocks of it.
+    /// The cache that holds blocks of this SSTable, once one does.
     cache: OnceCell<Rc<BlockCache>>,
 }
 
@@ -72,7 +73,7 @@ impl Drop for SharedFiles {
 }
 
 impl OpenSstable {
-    /// Opens an SSTable in a table's directory. `components` are the files that it has.
+    /// Opens an SSTable in a table's directory; `components` lists its files.
     pub(crate) async fn open(
         directory: &Path,
         descriptor: &Descriptor,
@@ -153,10 +154,10 @@ impl OpenSstable {
         })
     }
 
-    /// The same files for another description of the table.
+    /// The same files with another schema of the table.
     ///
     /// # Errors
-    /// The files do not suit it.
+    /// The files do not fit the schema.
     pub(crate) fn with_table(&self, table: Arc<Table>) -> Result<OpenSstable, Error> {
         let reader = self.reader.with_table(table).map_err(|error| self.bad(error))?;
         Ok(OpenSstable {
@@ -174,12 +175,12 @@ impl OpenSstable {
         })
     }
 
-    /// Whether anyone but the holder of this one reads the files.
+    /// Whether anything except the caller's reference keeps the files open.
     pub(crate) fn is_read(self: &Rc<Self>) -> bool {
         Rc::strong_count(self) > 1 || Rc::strong_count(&self.shared) > 1
     }
 
-    /// First and last token.
+    /// The tokens of the first and the last partition.
     pub(crate) fn tokens(&self) -> (Token, Token) {
         self.tokens
     }
@@ -189,13 +190,13 @@ impl OpenSstable {
         self.reader.metadata().statistics.max_timestamp
     }
 
-    /// The parts of the commit log whose rows it holds, each from the first position to before the second.
+    /// The parts of the commit log whose rows it holds, each from the first position up to the second (excluded).
     pub(crate) fn log_intervals(&self) -> impl Iterator<Item = (LogPosition, LogPosition)> {
         let intervals = &self.reader.metadata().statistics.log_intervals;
         intervals.iter().map(|(lower, upper)| (LogPosition::from(*lower), LogPosition::from(*upper)))
     }
 
-    /// Whether rows or range deletions of some of these slices may be in it.
+    /// Whether it may have rows or range deletions in some of these slices.
     pub(crate) fn covers_any(&self, slices: &[Slice]) -> bool {
         self.covered.as_ref().is_none_or(|covered| {
             slices
@@ -204,21 +205,21 @@ impl OpenSstable {
         })
     }
 
-    /// Whether deletions of whole partitions may be in it.
+    /// Whether it may have deletions of whole partitions.
     pub(crate) fn deletes_partitions(&self) -> bool {
         let statistics = &self.reader.metadata().statistics;
-        // Old formats do not tell deletions of partitions from other tombstones.
+        // Old formats do not distinguish deletions of partitions from other tombstones.
         let unknown = matches!(statistics.clustering_bounds, ClusteringBounds::Legacy { .. })
             && !statistics.tombstones.is_empty();
         statistics.partition_deletions || unknown
     }
 
-    /// Whether static cells may be in it.
+    /// Whether it may have static cells.
     pub(crate) fn has_statics(&self) -> bool {
         !self.reader.metadata().header.statics.is_empty()
     }
 
-    /// Notes that its blocks are kept in this cache, which drops them when the files are closed.
+    /// Notes the cache that keeps its blocks, so that they are dropped when the files are closed.
     pub(crate) fn cached_in(&self, cache: &Rc<BlockCache>) {
         let _ = self.shared.cache.set(cache.clone());
     }
@@ -228,18 +229,19 @@ impl OpenSstable {
         self.reader.metadata().statistics.partition_sizes.buckets.iter().map(|count| (*count).max(0) as u64).sum()
     }
 
-    /// Its `Helenus.db`; `None` if another program wrote it.
+    /// Its `Helenus.db`; `None` if another program wrote the SSTable.
     pub(crate) fn sidecar(&self) -> Option<&Sidecar> {
         self.shared.sidecar.as_ref()
     }
 
-    /// Reads, checks and decodes a block: one read from disk.
+    /// Reads a block with one read from disk, checks and decodes it.
     pub(crate) async fn load(&self, block: BlockId) -> Result<Bytes, Error> {
         let loaded = self.load_unmarked(block).await;
         self.mark(loaded)
     }
 
-    /// [`OpenSstable::load`] into a pooled buffer, if the decoded block does not keep the bytes that were read.
+    /// Like [`OpenSstable::load`], but reads into a pooled buffer if the decoded block does not keep the bytes that
+    /// were read.
     pub(crate) async fn load_in(&self, buffers: &ReadBuffers, block: BlockId) -> Result<Bytes, Error> {
         if block.component != Component::Data || self.reader.compression().is_none() {
             return self.load(block).await;
@@ -249,8 +251,8 @@ impl OpenSstable {
         Ok(loaded)
     }
 
-    /// Reads, checks and decodes blocks of Data.db in ascending order with one read from disk. Each is given to `take`;
-    /// none after a faulty one. Several blocks must be a run ([`OpenSstable::is_run`]).
+    /// Reads ascending blocks of Data.db with one read from disk, checks and decodes them, and gives each to `take`;
+    /// stops at the first faulty one. Several blocks must be a run ([`OpenSstable::is_run`]).
     pub(crate) async fn load_run(
         &self,
         buffers: &ReadBuffers,
@@ -261,15 +263,15 @@ impl OpenSstable {
         self.mark(loaded)
     }
 
-    /// Whether the blocks of Data.db from `first` to `last` take no more than [`BUFFER_BYTES_MAX`] in the file. A
-    /// damaged file may give a chunk between them any length: the read of that chunk reports it.
+    /// Whether the blocks of Data.db from `first` to `last` span at most [`BUFFER_BYTES_MAX`] in the file. In a
+    /// damaged file a chunk between them may have any length; reading that chunk reports the damage.
     pub(crate) fn is_run(&self, first: BlockId, last: BlockId) -> bool {
         let range = |block| self.reader.block_range(block).ok();
         let (Some((start, _)), Some((last, len))) = (range(first), range(last)) else { return false };
         last.saturating_add(len).saturating_sub(start) <= BUFFER_BYTES_MAX as u64
     }
 
-    /// Marks the SSTable as suspect if a read found a fault in it.
+    /// Marks the SSTable as suspect if `loaded` is a fault in its bytes.
     fn mark<T>(&self, loaded: Result<T, Error>) -> Result<T, Error> {
         if let Err(Error::BadSstable { .. }) = loaded {
             self.suspect.set(true);
@@ -298,7 +300,7 @@ impl OpenSstable {
             let (offset, len) = range(block)?;
             let at = (offset.saturating_sub(from) as usize).min(pages.len());
             let raw = &pages[at..(at + len as usize).min(pages.len())];
-            // Copied even if it is not compressed: a block in the cache must not keep the others' memory.
+            // Copied even if it is not compressed, so that a cached block does not keep the memory of the whole read.
             take(*block, self.reader.decode_data_block(*block, raw).map_err(|error| self.bad(error))?);
             Ok(())
         };
@@ -311,14 +313,14 @@ impl OpenSstable {
         Ok(())
     }
 
-    /// Reads the pages that `len` bytes of a component from `offset` on lie in, checked if there is a `Helenus.db`.
-    /// Returns the offset of the first page, and the pages.
+    /// Reads and, if there is a `Helenus.db`, checks the pages that contain `len` bytes of a component from `offset`
+    /// on. Returns the offset of the first page, and the pages.
     pub(crate) async fn pages(&self, component: Component, offset: u64, len: u64) -> Result<(u64, Bytes), Error> {
         let (from, pages) = self.pages_into(None, component, offset, len).await?;
         Ok((from, Bytes::from_owner(pages)))
     }
 
-    /// [`OpenSstable::pages`] into `buffer`, if it is long enough.
+    /// Like [`OpenSstable::pages`], but reads into `buffer` if that is long enough.
     pub(crate) async fn pages_into(
         &self,
         buffer: Option<AlignedBuf>,
@@ -333,7 +335,7 @@ impl OpenSstable {
         };
         let from = offset / ALIGNMENT as u64 * ALIGNMENT as u64;
         let end = match self.sidecar() {
-            // Checksums are of whole pages.
+            // Checksums cover whole pages.
             Some(sidecar) => {
                 let file_len = sidecar.len(component).unwrap_or(offset + len);
                 (offset + len).next_multiple_of(ALIGNMENT as u64).min(file_len)
@@ -348,7 +350,7 @@ impl OpenSstable {
         Ok((from, pages))
     }
 
-    /// Decodes a block from pages that begin at `from`.
+    /// Decodes a block from pages that begin at offset `from` of its file.
     pub(crate) fn decode(&self, block: BlockId, from: u64, pages: &Bytes) -> Result<Bytes, Error> {
         let (offset, len) = self.reader.block_range(block).map_err(|error| self.bad(error))?;
         let start = (offset.saturating_sub(from) as usize).min(pages.len());

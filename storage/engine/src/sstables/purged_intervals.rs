@@ -1,12 +1,12 @@
 //! Intervals of the commit log whose rows compaction has purged.
 //!
-//! A segment that is kept for another table's sake still holds those rows, and their tombstones were purged with them:
-//! without this file the next start would bring the rows back. There is one file per shard beside the SSTables, which
-//! goes once no segment of its intervals is left. All integers are little-endian:
+//! A segment that is kept because another table needs it still holds those rows, but the tombstones that deleted them
+//! are purged too: without this file the next start would bring the rows back. There is one file per shard beside the
+//! table's SSTables; it is removed once all segments of its intervals are gone. All integers are little-endian:
 //! ```text
 //! magic "HELENUSP", version u16, shard u16, shards u16, ignore_msb u8
 //! per interval: lower segment u64, lower offset u32, upper segment u64, upper offset u32
-//! CRC-32 of all before it, u32
+//! CRC-32 of all bytes before it, u32
 //! ```
 
 use super::log_coverage::LogCoverage;

@@ -1,4 +1,4 @@
-//! A pool of buffers for reads from disk: a new buffer costs zeroing and page faults.
+//! A pool of buffers for reads from disk, because a new buffer costs zeroing and page faults.
 
 use runtime::AlignedBuf;
 use std::cell::RefCell;

@@ -1,9 +1,9 @@
 //! Dropped columns that a new SSTable still has to declare.
 //!
-//! A column is dropped as of a time. Cells written later survive the drop and come back if the column is added again,
-//! so an SSTable that holds such cells declares the column.
+//! A drop covers cells up to its time. Cells written later survive it and come back if the column is added again, so
+//! an SSTable that holds such cells declares the column.
 //!
-//! Invariants: a dropped column without such cells is not declared, for that would cost each of the SSTable's rows.
+//! Invariants: a dropped column without such cells is not declared, because that would cost space in each row.
 
 use model::row::RowView;
 use model::schema::DroppedColumn;
@@ -13,18 +13,18 @@ use sstable::statistics::Metadata;
 
 /// The dropped columns of a table, and which of them to declare.
 pub(crate) struct RetainedColumns<'t> {
-    /// Dropped columns that the table does not have again, and whether each is retained.
+    /// Dropped columns that were not added again, and whether each must be declared.
     gone: Vec<(&'t DroppedColumn, bool)>,
 }
 
 impl<'t> RetainedColumns<'t> {
-    /// No column is retained before a cell of it was seen.
+    /// The dropped columns of `table`; none is retained until a surviving cell of it was seen.
     pub(crate) fn of(table: &'t Table) -> RetainedColumns<'t> {
         let gone = table.dropped.iter().filter(|dropped| table.column_by_id(dropped.id).is_none());
         RetainedColumns { gone: gone.map(|dropped| (dropped, false)).collect() }
     }
 
-    /// Takes note of the cells of a row.
+    /// Retains the columns of surviving cells in a row.
     pub(crate) fn row(&mut self, row: RowView<'_>) {
         if !self.gone.is_empty() {
             row.cells().for_each(|cell| self.cell(cell.column, cell.timestamp));
@@ -37,7 +37,7 @@ impl<'t> RetainedColumns<'t> {
         }
     }
 
-    /// Takes note of an SSTable that may have such cells.
+    /// Retains the columns of which an SSTable may have surviving cells.
     pub(crate) fn sstable(&mut self, metadata: &Metadata) {
         let Header { statics, regulars, .. } = &metadata.header;
         for (dropped, kept) in &mut self.gone {

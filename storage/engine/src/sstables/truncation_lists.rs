@@ -1,14 +1,14 @@
-//! Lists of the foreign SSTables that a truncation takes, for the next start.
+//! Lists of the foreign SSTables that a truncation removes, for the next start.
 //!
-//! An SSTable that this node wrote names the part of the log that it holds, so that a start can tell whether it is
-//! older than a truncation. A foreign one does not. So a truncation first lists the table's foreign SSTables in a file
-//! beside them, `helenus-truncated-MILLIS`: the time of the truncation in its name, the name of one Data.db per line.
-//! 1. A start that finds the record of that truncation, or of a later one, treats the listed SSTables as obsolete.
-//! 2. A start that finds no such record removes the list: the truncation did not happen. A list of which no file is
-//!    left is removed as well.
-//! 3. Once the SSTables are gone, so is the list.
+//! An SSTable that this node wrote names the part of the log that it holds, so a start can tell whether a truncation
+//! covers it. A foreign SSTable does not. So a truncation first lists the table's foreign SSTables in a file beside
+//! them, `helenus-truncated-MILLIS`: the name has the time of the truncation, and each line the name of one Data.db.
+//! 1. A start that finds that truncation recorded, or a later one, treats the listed SSTables as obsolete.
+//! 2. A start that does not removes the list, because the truncation did not happen. It also removes a list whose
+//!    files are all gone.
+//! 3. Once the listed SSTables are removed, so is the list.
 //!
-//! Invariants: a truncation takes all that the table had or nothing, whenever the node crashes.
+//! Invariants: whenever the node crashes, a truncation removes everything that the table had, or nothing.
 
 use super::directory::entries;
 use super::open_sstable::OpenSstable;
@@ -20,12 +20,12 @@ use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Longest list, in bytes: a name for every file that a directory may have is far less.
+/// Longest list in bytes; far more than the names of all files that a directory can hold in practice.
 const LIST_BYTES_MAX: usize = 16 << 20;
 
 const PREFIX: &str = "helenus-truncated-";
 
-/// Names the foreign SSTables among `obsolete` in a list of the truncation at `at_millis`, durably.
+/// Durably lists the foreign SSTables among `obsolete` for the truncation at `at_millis`.
 pub(crate) async fn write(obsolete: &[Rc<OpenSstable>], at_millis: i64) -> Result<(), Error> {
     let foreign: Vec<_> = obsolete.iter().filter(|sstable| sstable.foreign).collect();
     let Some(first) = foreign.first() else { return Ok(()) };
@@ -38,7 +38,7 @@ pub(crate) async fn write(obsolete: &[Rc<OpenSstable>], at_millis: i64) -> Resul
     replace_small(&path, text.as_bytes()).await.map_err(Error::Io)
 }
 
-/// The lists in a directory with their times.
+/// The lists in a directory, with the times of their truncations.
 async fn lists(directory: &Path) -> Result<Vec<(i64, PathBuf)>, Error> {
     let found = entries(directory).await?.into_iter().filter_map(|path| {
         let name = path.file_name()?.to_str()?;
@@ -48,8 +48,8 @@ async fn lists(directory: &Path) -> Result<Vec<(i64, PathBuf)>, Error> {
     Ok(found.collect())
 }
 
-/// The foreign SSTables in a table's directory that truncations took. With `settles`, lists of truncations that did not
-/// happen are removed.
+/// The foreign SSTables in a table's directory that truncations removed. With `settles`, lists that are no longer
+/// needed are deleted.
 pub(crate) async fn load(
     directory: &Path,
     truncation: Option<&Truncation>,
@@ -60,7 +60,7 @@ pub(crate) async fn load(
         let mut needed = truncation.is_some_and(|truncation| millis <= truncation.at_millis);
         if needed {
             let text = match read_small(&path, LIST_BYTES_MAX).await {
-                // Shard 0 is done with it.
+                // Shard 0 has finished with this list and removed it.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 text => text.map_err(Error::Io)?,
             };
@@ -79,7 +79,7 @@ pub(crate) async fn load(
     Ok(taken)
 }
 
-/// Removes the lists of a directory: what they name is gone.
+/// Deletes the lists in a directory; the SSTables that they name are gone.
 pub(crate) async fn forget(directory: &Path) -> Result<(), Error> {
     for (_, path) in lists(directory).await? {
         remove(&path).await.map_err(Error::Io)?;
