@@ -11,8 +11,8 @@
 //! `compactor` queues tables and runs their tasks one at a time; `run` runs one compaction; `chosen` starts those
 //! that operators ask for; `throttle` limits their speed; `activity` keeps their progress and history for display.
 //!
-//! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled table
-//! never overlap, if they did not before; picking and applying tasks comes to an end.
+//! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled
+//! table never overlap, if they did not before; picking and applying tasks comes to an end.
 
 mod activity;
 mod chosen;

@@ -1,8 +1,8 @@
-//! The guardrails `collection_size` and `items_per_collection` at flushes and compactions, where a collection is whole
-//! that was written element by element.
+//! The guardrails `collection_size` and `items_per_collection`. They are checked by flushes and compactions, which
+//! see a collection as a whole even if its elements were written one by one.
 //!
-//! A collection has the live elements alone. Its size is that of Cassandra's objects: each element's bytes, timestamp,
-//! time to live and time of deletion, and a deletion of the whole, be it there or not.
+//! Only live elements count. The size is that of Cassandra's objects: the bytes, timestamp, time to live and deletion
+//! time of each element, and always a deletion of the whole collection.
 
 use crate::guards::logged_thresholds::{LoggedThresholds, Warning};
 use model::key::components;
@@ -10,13 +10,14 @@ use model::mutation::Clustering;
 use model::row::{Cell, CellContent, RowView};
 use model::{ColumnId, Table, text};
 
-/// What Cassandra counts of a cell beside its path and value: 8 bytes of timestamp, 4 of time to live, 8 of deletion
-/// time.
+/// Bytes that Cassandra counts for a cell in addition to its path and value: 8 for the timestamp, 4 for the time to
+/// live, 8 for the deletion time.
 const CELL_BYTES: u64 = 20;
-/// The deletion of a whole collection.
+/// Bytes that Cassandra counts for the deletion of a whole collection.
 const DELETION_BYTES: u64 = 12;
 
-/// What there is to tell of the collections of a row at a second of the wall clock.
+/// The warnings about the collections of a row; elements that have expired at `now`, in seconds since 1970, do not
+/// count.
 pub(crate) fn told(
     thresholds: &LoggedThresholds,
     table: &Table,
@@ -39,7 +40,7 @@ pub(crate) fn told(
     collections.iter().flat_map(|collection| collection.told(thresholds, table, row)).collect()
 }
 
-/// The live elements of a row's column.
+/// Sums over the live elements of a row's column.
 struct Collection {
     column: ColumnId,
     items: u64,
@@ -47,7 +48,7 @@ struct Collection {
 }
 
 impl Collection {
-    /// What there is to tell of it, in the row that `row` writes.
+    /// The warnings about this collection. `row` gives the text of the row's primary key.
     fn told<R: Fn() -> String>(
         &self,
         thresholds: &LoggedThresholds,
@@ -72,7 +73,7 @@ impl Collection {
     }
 }
 
-/// Bytes of a live element.
+/// The size of an element, or `None` if it is not a live element of a collection.
 fn bytes_of(cell: &Cell<'_>, now: i64) -> Option<u64> {
     let path = cell.path?;
     let value = match cell.content {
@@ -83,7 +84,7 @@ fn bytes_of(cell: &Cell<'_>, now: i64) -> Option<u64> {
     Some(path.len() as u64 + value.len() as u64 + CELL_BYTES)
 }
 
-/// A primary key as CQL writes it: `1`, or `(1, 'a')` of several columns.
+/// A primary key as CQL writes it: `1`, or `(1, 'a')` if it has several columns.
 fn row_literal(table: &Table, key: &[u8], clustering: Clustering<'_>) -> String {
     let partition = table.partition_key().iter().zip(components(key, table.partition_key_len));
     let values = partition.chain(table.clustering().iter().zip(clustering.components()));

@@ -1,7 +1,7 @@
-//! Limits of the guardrails that only log: they concern what flushes and compactions write, and refuse nothing. Names
-//! and texts are Cassandra's.
+//! Thresholds of the guardrails that only log: they concern what flushes and compactions write, and refuse nothing.
+//! Names and texts are Cassandra's.
 
-/// Beyond `warn` a warning is logged, beyond `fail` an error.
+/// A threshold: a value above `warn` logs a warning, a value above `fail` an error. `None` means no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[expect(missing_docs, reason = "told above")]
 pub struct LoggedThreshold {
@@ -9,12 +9,12 @@ pub struct LoggedThreshold {
     pub fail: Option<u64>,
 }
 
-/// A line for the log: whether it is an error, and its text.
+/// A line for the log: whether its level is error, and its text.
 pub(crate) type Warning = (bool, String);
 
 impl LoggedThreshold {
-    /// The line for a figure beyond the threshold of the guardrail `name`: "`what`, this exceeds the ... threshold of
-    /// ..."; `None` within the threshold.
+    /// The line for a value above the threshold of the guardrail `name`, which begins with the text of `what`; `None`
+    /// within the threshold.
     pub(crate) fn told(self, name: &str, figure: u64, what: impl FnOnce() -> String) -> Option<Warning> {
         let beyond = |limit: &u64| figure > *limit;
         let failed = self.fail.filter(beyond).map(|limit| (true, "failure", limit));
@@ -25,20 +25,20 @@ impl LoggedThreshold {
     }
 }
 
-/// Each by the name of its options, `partition_size_warn_threshold` and so on.
+/// The logged thresholds, each named like its options: `partition_size_warn_threshold` and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoggedThresholds {
     /// Bytes of a partition in Data.db before compression.
     pub partition_size: LoggedThreshold,
-    /// Deletions in a partition.
+    /// Tombstones in a partition.
     pub partition_tombstones: LoggedThreshold,
-    /// Bytes of a collection of several cells.
+    /// Bytes of a collection that is not frozen.
     pub collection_size: LoggedThreshold,
-    /// Elements of a collection of several cells.
+    /// Elements of a collection that is not frozen.
     pub items_per_collection: LoggedThreshold,
 }
 
-/// Logs a line.
+/// Writes a line to the log.
 pub(crate) fn log((is_error, text): Warning) {
     if is_error {
         tracing::error!("{text}");

@@ -1,6 +1,6 @@
-//! Guardrails that watch SSTables as they are written and warn in the log.
+//! Guardrails that watch SSTables as they are written, and warn in the log.
 //!
-//! [`partition_guard`] measures partitions, [`collection_guard`] collections; [`logged_thresholds`] are the limits of
+//! [`partition_guard`] measures partitions, [`collection_guard`] collections; [`logged_thresholds`] has the limits of
 //! both.
 
 pub(crate) mod collection_guard;

@@ -1,8 +1,8 @@
-//! The guardrails of partitions, `partition_size` and `partition_tombstones`, which flushes and compactions measure
-//! while they write; rows are handed to the guardrails of collections.
+//! The guardrails `partition_size` and `partition_tombstones`, measured by flushes and compactions while they write.
+//! Rows are handed on to the guardrails of collections.
 //!
-//! Tombstones are deletions of partitions, rows, collections and cells, and both ends of ranges, as Cassandra counts
-//! them.
+//! As in Cassandra, tombstones are deletions of partitions, rows, collections and cells, and both ends of range
+//! deletions.
 
 use crate::guards::collection_guard;
 use crate::guards::logged_thresholds::{self, LoggedThresholds, Warning};
@@ -21,16 +21,16 @@ pub(crate) struct PartitionGuard {
     table: Arc<Table>,
     file: PathBuf,
     key: Vec<u8>,
-    /// Where the partition begins in Data.db.
+    /// Where the partition begins in Data.db, before compression.
     start: u64,
     tombstones: u64,
     open: Deletion,
-    /// Whether collections are to be looked at.
+    /// Whether collections have to be checked.
     has_collections: bool,
 }
 
 impl PartitionGuard {
-    /// A guard for an SSTable that is being written; `None` if nothing is limited.
+    /// A guard for an SSTable that is being written; `None` if there are no thresholds.
     pub(crate) fn new(
         thresholds: LoggedThresholds,
         table: &Arc<Table>,
@@ -51,7 +51,7 @@ impl PartitionGuard {
         })
     }
 
-    /// Counts a fragment, after which Data.db has `len` bytes.
+    /// Counts a fragment. `len` is the length of Data.db behind it, before compression.
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>, len: u64) {
         match *fragment {
             Fragment::PartitionStart { key, deletion, .. } => {
@@ -83,7 +83,7 @@ impl PartitionGuard {
         }
     }
 
-    /// The lines for a partition of so many bytes.
+    /// The warnings about the current partition, which has `bytes` bytes.
     fn told(&self, bytes: u64) -> impl Iterator<Item = Warning> {
         let size = self
             .thresholds

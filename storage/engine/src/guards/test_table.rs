@@ -1,4 +1,4 @@
-//! A table for unit tests, described by its columns.
+//! Makes tables for unit tests from lists of columns.
 
 use model::schema::{Column, Layout, TableOptions};
 use model::{ColumnId, ColumnKind, CqlType, Table, TableId};

@@ -1,15 +1,14 @@
-//! Builds indexes: gives the rows that a table has already their entries, once per index and shard.
+//! Builds indexes: adds entries for the rows that a table already has, once per index and shard.
 //!
 //! 1. The base is flushed, so that every write that began before its index was known is in an SSTable.
-//! 2. Its rows are read in pieces and their entries added; meanwhile writes add theirs.
-//! 3. The index is flushed. Then a file in its directory, named after the shard and the shard map, says that the index
-//!    is built.
+//! 2. Its rows are read in pieces and their entries added; meanwhile writes add their own entries.
+//! 3. The index is flushed. Then a file in its directory, named after the shard and the shard map, marks it as built.
 //!
-//! A start that does not find the file builds again. So does one that opens a foreign SSTable, whose rows have no
-//! entries, and one under another shard map. Imported rows get their entries before they are shown
+//! A start that does not find the file builds the index again. So does a start that opens a foreign SSTable, whose
+//! rows have no entries, and one with another shard map. Imported rows get their entries before they become visible
 //! ([`Indexes::add_opened`]).
 //!
-//! Invariants: the file is there only if every row that the shard owns, in SSTables and log, has its entry.
+//! Invariants: the file exists only if every row that the shard owns, in SSTables and log, has its entry.
 
 use super::{BUILDING_WAIT, Indexes};
 use crate::error::Error;
@@ -31,21 +30,21 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Visits of one piece of the base.
+/// Rows and tombstones visited in one piece of the base.
 const VISITS: u64 = 1024;
 
 const BUILT: &str = "helenus-built";
 
 impl Indexes {
-    /// Builds an index of a table on this shard, unless it is built; nothing if the table has no such index. The caller
-    /// holds a pass of the gate.
+    /// Builds an index of a table on this shard, unless it is built or there is no such index. The caller holds a
+    /// pass of the gate.
     ///
     /// # Errors
-    /// The disk's; another call goes on with it.
+    /// The disk's. Another call begins the build again.
     pub(crate) async fn build(&self, table: TableId, index: &str) -> Result<(), Error> {
         let id = table_id(table, index);
         while !self.building.borrow_mut().insert(id) {
-            // Another build of it may fail.
+            // Wait for the other build instead of assuming that it will succeed.
             runtime::sleep(BUILDING_WAIT).await;
         }
         let built = self.build_now(table, index).await;
@@ -53,13 +52,14 @@ impl Indexes {
         built
     }
 
-    /// Whether every row of a table that this shard owns is in an index; `None` if there is no such index.
+    /// Whether an index has entries for all rows of the table that this shard owns; `None` if there is no such index.
     pub(crate) fn is_built(&self, table: TableId, index: &str) -> Option<bool> {
         let indexes = self.tables.indexes_of(table);
         indexes.iter().find(|state| state.index.name == index).map(|state| state.built.get())
     }
 
-    /// On shard 0, before an index is made or once it is gone: removes its directory with all that is in it.
+    /// Removes an index's directory with everything in it, on shard 0 before an index is created or after it was
+    /// dropped.
     ///
     /// # Errors
     /// The disk's.
@@ -67,10 +67,10 @@ impl Indexes {
         clear(&self.files.directory_of(base).join(directory_name(index))).await
     }
 
-    /// Removes the SSTables of an index that no core knows any more, once nobody builds it.
+    /// Removes the SSTables of a dropped index that no core knows any more. Waits for a build that is still running.
     ///
     /// # Errors
-    /// The disk's: the next start removes them.
+    /// The disk's. The next start removes what is left.
     pub(crate) async fn remove(&self, base: &Table, index: &str) -> Result<(), Error> {
         let id = table_id(base.id, index);
         while self.building.borrow().contains(&id) {
@@ -88,7 +88,7 @@ impl Indexes {
         self.flusher.flush(table).await?;
         let mut after: Option<Position> = None;
         loop {
-            // The table may be another one by now.
+            // The index may have been dropped, or made again, since the last piece.
             let Some(index) = find() else { return Ok(()) };
             let (memtable, view) = self.tables.readable(table)?;
             let end = self.add_entries(&index, &memtable, &view, after.take()).await?;
@@ -110,7 +110,7 @@ impl Indexes {
         Ok(())
     }
 
-    /// Adds the entries of some rows that are live now.
+    /// Adds entries for the next rows that are live now; returns where and why the read ended.
     async fn add_entries(
         &self,
         index: &Rc<IndexState>,
@@ -131,7 +131,7 @@ impl Indexes {
         self.reader.read(memtable, view, &command, &mut entries).await
     }
 
-    /// Waits while memtables have no room.
+    /// Waits until memtables have room for entries.
     async fn wait_for_entries(&self) -> Result<(), Error> {
         if self.memory.user_bytes() >= self.memory.flush_at() {
             let _reserved = self.memory.wait_for_room(0).await?;
@@ -139,7 +139,7 @@ impl Indexes {
         Ok(())
     }
 
-    /// Gives the rows of SSTables that are about to become a table's their entries, durably.
+    /// Durably adds index entries for the rows of SSTables that are about to become part of a table.
     pub(crate) async fn add_opened(&self, table: TableId, opened: &[Rc<OpenSstable>]) -> Result<(), Error> {
         let indexes = self.tables.indexes_of(table);
         if indexes.is_empty() || opened.is_empty() {
@@ -161,7 +161,8 @@ impl Indexes {
         format!("{BUILT}-{}-{}-{}", self.files.shard, map.shards, map.ignore_msb)
     }
 
-    /// After the SSTables of a table and of its indexes were opened: which indexes are built.
+    /// Finds out which indexes of a table are built. Called after the SSTables of the table and its indexes were
+    /// opened.
     pub(crate) async fn load_built(&self, table: TableId) -> Result<(), Error> {
         let indexes = self.tables.indexes_of(table);
         let foreign = match self.tables.borrow().get(&table) {
@@ -182,9 +183,9 @@ impl Indexes {
         Ok(())
     }
 
-    /// On shard 0, once every shard has opened its SSTables: removes what says that indexes are built under another map
-    /// of tokens to cores, then SSTables of indexes that no shard can use, and directories of indexes that there are no
-    /// longer.
+    /// Cleans up on shard 0, once every shard has opened its SSTables: removes the files that mark indexes as built
+    /// under another shard map, then SSTables of indexes that no shard can use, then directories of indexes that no
+    /// longer exist.
     pub(crate) async fn clear_unusable(&self) -> Result<(), Error> {
         if self.files.shard != 0 {
             return Ok(());
@@ -206,7 +207,8 @@ impl Indexes {
                 forget_others(&index, &own).await?;
             }
         }
-        // Removed only after that: a start under the other map must not take what is left for the whole index.
+        // In this order, because a start under that other map must not take the remaining SSTables for a complete
+        // index.
         let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
         for (directory, name) in unusable {
             transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;
@@ -223,7 +225,7 @@ impl Indexes {
     }
 }
 
-/// Removes the files of an index's directory that say that it is built, durably, but those whose names end with `own`.
+/// Durably removes the files that mark an index as built, except those whose names end with `own`.
 async fn forget_others(directory: &Path, own: &str) -> Result<(), Error> {
     let mut removed = false;
     for path in entries(directory).await? {
@@ -239,7 +241,7 @@ async fn forget_others(directory: &Path, own: &str) -> Result<(), Error> {
     Ok(())
 }
 
-/// Gives rows their entries.
+/// Adds the entries of the rows that it is given.
 struct EntryWriter<'b> {
     tables: &'b Tables,
     index: &'b Rc<IndexState>,
@@ -247,7 +249,8 @@ struct EntryWriter<'b> {
 
 impl RowSink for EntryWriter<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
-        // The memtable of this moment: nothing is awaited from here to the entry.
+        // Looked up for each row, as a flush may have replaced the memtable. Nothing is awaited before the entry is
+        // added.
         if let Ok(memtable) = self.tables.memtable(self.index.id()) {
             self.index.note_live(&memtable, row);
         }
@@ -255,7 +258,7 @@ impl RowSink for EntryWriter<'_> {
     }
 }
 
-/// Whether this is a directory with nothing but what an index leaves.
+/// Whether a directory contains only files that an index leaves.
 async fn is_index(path: &Path) -> bool {
     let is_own = |file: &PathBuf| {
         let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -264,7 +267,7 @@ async fn is_index(path: &Path) -> bool {
     list_dir(path).await.is_ok_and(|files| files.iter().all(is_own))
 }
 
-/// Removes an index's directory with what is in it.
+/// Removes an index's directory with all files in it.
 pub(super) async fn clear(directory: &Path) -> Result<(), Error> {
     let files = match list_dir(directory).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),

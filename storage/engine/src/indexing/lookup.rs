@@ -1,13 +1,13 @@
-//! Reads through an index: the entries of a value in the base's order, and their rows from the base.
+//! Reads through an index: finds the entries of a value in the base's order, and reads their rows from the base.
 //!
-//! 1. Entries are read from the index's table in batches, from where the read resumes, within its partition or token
-//!    range.
-//! 2. The entries of one partition become one read of the base: of their rows, or of the whole partition if the entries
-//!    are of partitions. The sink's filter, which has the indexed condition too, sees every row.
-//! 3. Entries whose row does not hold their value are deleted, with the entry's own timestamp.
+//! 1. Entries are read from the index's table in batches, within the command's partition or token range and from the
+//!    position where it resumes.
+//! 2. The entries of one partition become one read of the base: of their rows, or of the whole partition if entries
+//!    stand for partitions. The sink's filter, which includes the indexed condition, sees every row.
+//! 3. Entries whose row no longer has their value are deleted, with the entry's own timestamp.
 //!
-//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with the index; a read ends
-//! as one of the base does.
+//! Invariants: rows come in the base's order, each once; the memory of a read does not grow with the index; a read
+//! ends for the same reasons as a read of the base.
 
 use crate::error::Error;
 use crate::index::{IndexLookup, IndexState};
@@ -22,7 +22,7 @@ use model::{DecoratedKey, Token};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Fewest and most entries of one batch.
+/// The fewest and the most entries of one batch.
 const BATCH_ENTRIES: (u64, u64) = (16, 512);
 /// Most entries of one read of the base.
 const GROUP_ENTRIES_MAX: usize = 128;
@@ -30,23 +30,23 @@ const GROUP_ENTRIES_MAX: usize = 128;
 /// An entry of the index.
 struct IndexEntry {
     key: DecoratedKey,
-    /// The clustering of the base's row; empty if the entry is of a partition.
+    /// The clustering of the base's row; empty if the entry stands for a partition.
     clustering: Vec<u8>,
-    /// Its comparable form; empty as well.
+    /// The comparable form of `clustering`; empty if the entry stands for a partition.
     comparable: Vec<u8>,
-    /// The clustering of the entry.
+    /// The clustering of the entry in the index's table.
     place: Vec<u8>,
     path: Vec<u8>,
     timestamp: i64,
-    /// Whether a row that was read holds the value.
+    /// Whether a row that was read still has the value.
     held: bool,
 }
 
-/// Reads the rows of `command` that an index has under a value, and perhaps others: the sink's filter must ask for the
-/// value. Ends as a read of the base does.
+/// Reads the rows of `command` that have entries for a value. Stale entries may lead to other rows, so the sink's
+/// filter must check the value. Ends as a read of the base does.
 ///
 /// # Errors
-/// [`Error::IndexNotBuilt`]: rows may have no entry yet.
+/// [`Error::IndexNotBuilt`] if there is no such index or some rows may have no entry yet.
 pub(crate) async fn read(
     tables: &Tables,
     reader: &Reader,
@@ -75,18 +75,18 @@ pub(crate) async fn read(
     reading.run(sink).await
 }
 
-/// A read under way.
+/// An index read under way.
 struct IndexRead<'r> {
     tables: &'r Tables,
     reader: &'r Reader,
     index: &'r Rc<IndexState>,
     command: &'r ReadCommand,
     value: &'r [u8],
-    /// Rows given.
+    /// The number of rows given to the sink.
     given: u64,
-    /// Whether the sink takes no more.
+    /// Whether the sink takes no more rows.
     is_full: bool,
-    /// The partition that was read last, and the rows given of it, on pages before too.
+    /// The partition that was read last, and how many of its rows were given, including those on earlier pages.
     partition: Option<(DecoratedKey, u64)>,
 }
 
@@ -131,19 +131,19 @@ impl IndexRead<'_> {
         }
     }
 
-    /// Rows of a partition given so far.
+    /// How many rows of a partition were given so far.
     fn rows_of(&self, key: &DecoratedKey) -> u64 {
         self.partition.as_ref().filter(|(of, _)| of == key).map_or(0, |(_, rows)| *rows)
     }
 
-    /// The position at which a read resumes behind a group.
+    /// The position from which a read resumes behind a group.
     fn position_of(&self, group: &[IndexEntry]) -> Option<Position> {
         let last = group.last()?;
         let comparable = (!self.index.is_of_partitions()).then(|| last.comparable.clone().into());
         Some(Position { key: last.key.clone(), comparable })
     }
 
-    /// A bound before or behind the entries of a key, or of a token.
+    /// A bound in the index's table, in front of or behind all entries of a token, or of a key if there is one.
     fn bound(&self, token: Token, key: Option<&[u8]>, side: BoundSide) -> Vec<u8> {
         let token = token.0.to_be_bytes();
         let parts = [Some(&token[..]), key];
@@ -152,7 +152,7 @@ impl IndexRead<'_> {
         out
     }
 
-    /// The entries that the command asks for; `None` if there can be none.
+    /// The slice of entries that the command asks for; `None` if it is empty.
     fn first_slice(&self) -> Option<Slice> {
         let (mut start, end) = match &self.command.partitions {
             Partitions::Key(key) => (
@@ -172,7 +172,8 @@ impl IndexRead<'_> {
                 None => self.bound(resume.key.token, key, BoundSide::After),
                 Some(_) if self.index.is_of_partitions() => self.bound(resume.key.token, key, BoundSide::Before),
                 Some(row) => {
-                    // In the place of the bound's end and of the row's: the row itself is left out when it is met.
+                    // The row's comparable form takes the place of the bound's last byte, which then closes it. So
+                    // the entry of the row itself is read again; `slices_of` leaves it out.
                     let mut from = self.bound(resume.key.token, key, BoundSide::Before);
                     let end = from.pop();
                     from.extend_from_slice(row.split_last().map_or(&[], |(_, row)| row));
@@ -186,7 +187,7 @@ impl IndexRead<'_> {
         (slice.end.is_empty() || slice.start < slice.end).then_some(slice)
     }
 
-    /// The next entries, and where the last one is if there may be more.
+    /// The next entries, and the comparable form of the last one if there may be more.
     async fn batch(&self, slice: &Slice) -> Result<(Vec<IndexEntry>, Option<Vec<u8>>), Error> {
         let rows_max = self.command.rows_max.clamp(BATCH_ENTRIES.0, BATCH_ENTRIES.1);
         let partition = Partitions::Key(DecoratedKey::new(self.value));
@@ -202,7 +203,7 @@ impl IndexRead<'_> {
         Ok((entries.found, last))
     }
 
-    /// Reads the rows that the entries of one partition lead to.
+    /// Reads the rows of the base to which the entries of one partition lead.
     async fn read_group(&mut self, mut group: Vec<IndexEntry>, sink: &mut dyn RowSink) -> Result<(), Error> {
         let command = self.command;
         let Some(key) = group.first().map(|candidate| candidate.key.clone()) else { return Ok(()) };
@@ -213,7 +214,7 @@ impl IndexRead<'_> {
         if before >= command.per_partition_max {
             return Ok(());
         }
-        // A group of a partition that was read before, or that a page before has read to its end, has nothing new.
+        // The whole partition is read for its first group, here or on an earlier page, so further groups add nothing.
         if of_partitions && seen && resume.is_none_or(|resume| resume.comparable.is_none() || self.given > 0) {
             return Ok(());
         }
@@ -252,9 +253,11 @@ impl IndexRead<'_> {
         Ok(())
     }
 
-    /// Deletes entries of a group whose rows, all of which were looked for, do not hold their value.
+    /// Deletes the entries of a group whose rows do not have the value. All rows of the group must have been looked
+    /// for.
     fn delete_stale(&self, group: &[IndexEntry], part: &ReadCommand) {
-        // A partition of which only some rows were asked for may hold a static value that no row told of.
+        // If only some rows of the partition were read, its static row may have the value although none of them told
+        // so.
         if self.index.is_of_partitions() && !(part.static_only && part.wants_static) {
             return;
         }
@@ -270,7 +273,7 @@ impl IndexRead<'_> {
     }
 }
 
-/// The rows of a group as slices, as far as they are asked for and not `done`.
+/// The rows of a group as slices, without those that were not asked for or are not behind `done`.
 fn slices_of(group: &[IndexEntry], asked: &[Slice], done: Option<&[u8]>) -> Arc<[Slice]> {
     let mut slices: Vec<Slice> = Vec::with_capacity(group.len());
     for candidate in group {
@@ -285,7 +288,7 @@ fn slices_of(group: &[IndexEntry], asked: &[Slice], done: Option<&[u8]>) -> Arc<
     slices.into()
 }
 
-/// Takes entries out of the index's table.
+/// Collects index entries from the rows of the index's table.
 struct EntrySink<'i> {
     index: &'i IndexState,
     found: Vec<IndexEntry>,
@@ -324,7 +327,7 @@ impl RowSink for EntrySink<'_> {
     }
 }
 
-/// Passes rows on to the read's sink, and notes which entries they confirm.
+/// Passes rows on to the read's sink and marks the entries that they confirm.
 struct ConfirmingSink<'s> {
     index: &'s IndexState,
     value: &'s [u8],

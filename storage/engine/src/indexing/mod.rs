@@ -1,4 +1,4 @@
-//! Building, reading and removing secondary indexes. What an index and its entries are is told in [`crate::index`].
+//! Building, reading and removing secondary indexes. [`crate::index`] explains what an index and its entries are.
 
 mod build;
 pub(crate) mod lookup;
@@ -18,7 +18,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
-/// How long a build or a removal waits between two looks whether the index is still being built.
+/// Pause between two checks whether an index is still being built.
 const BUILDING_WAIT: Duration = Duration::from_millis(1);
 
 /// The indexes of a shard's tables.
@@ -30,13 +30,13 @@ pub(crate) struct Indexes {
     flusher: Rc<Flusher>,
     obsolete: Rc<ObsoleteSstables>,
     gate: Gate,
-    /// Indexes that are being built.
+    /// The indexes that are being built.
     building: RefCell<BTreeSet<TableId>>,
-    /// SSTables of indexes that no shard can use, with their directories, until the start removes them.
+    /// SSTables of indexes that no shard can use, with their directories, until they are removed at the start.
     unusable: RefCell<Vec<(PathBuf, Descriptor)>>,
 }
 
-/// What the work on indexes needs.
+/// What work on indexes needs from the store.
 pub(crate) struct IndexesParts {
     pub(crate) tables: Rc<Tables>,
     pub(crate) files: Rc<SstableFiles>,
@@ -54,7 +54,7 @@ impl Indexes {
         Indexes { tables, files, reader, memory, flusher, obsolete, gate, building, unusable }
     }
 
-    /// Notes SSTables of indexes that no shard can use.
+    /// Adds SSTables of indexes that no shard can use.
     pub(crate) fn add_unusable(&self, unusable: Vec<(PathBuf, Descriptor)>) {
         self.unusable.borrow_mut().extend(unusable);
     }

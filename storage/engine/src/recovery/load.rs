@@ -1,13 +1,13 @@
-//! The SSTables that a start finds, and the records of the log that they make needless.
+//! Opens the SSTables that a start finds, and collects which records of the log they make redundant.
 //!
-//! 1. Shard 0 finishes or takes back what transactions left ([`clean`]), before any shard looks.
-//! 2. Each shard opens the SSTables whose `Helenus.db` names it, and every *foreign* one, which another program or a
-//!    node with another map of tokens to shards wrote. All shards serve a foreign one, each its own tokens, until it is
-//!    split ([`crate::operations::split`]).
-//! 3. Replay leaves out the records that an SSTable holds already.
+//! 1. Before any shard loads, shard 0 finishes or undoes the transactions that a crash interrupted ([`clean`]).
+//! 2. Each shard opens the SSTables whose `Helenus.db` names it, and every *foreign* SSTable: one that another
+//!    program wrote, or a node with another shard map. All shards serve a foreign SSTable, each its own tokens, until
+//!    it is split ([`crate::operations::split`]).
+//! 3. Replay leaves out the records that an SSTable already holds.
 //!
-//! Invariants: nothing is removed but what a transaction gave up, or a truncation
-//! ([`crate::sstables::truncation_lists`] tells which foreign SSTables it took).
+//! Invariants: only files that a transaction or a truncation made obsolete are removed
+//! ([`crate::sstables::truncation_lists`] tells which foreign SSTables a truncation covers).
 
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::shard_log::ShardLog;
@@ -25,8 +25,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all tables,
-/// dropped ones among them.
+/// Finishes or undoes interrupted transactions in the directories of all tables, including dropped ones. Runs on
+/// shard 0 before any shard loads.
 pub(crate) async fn clean(data: &Path) -> Result<(), Error> {
     for keyspace in entries(&data.join("data")).await? {
         for table in entries(&keyspace).await? {
@@ -41,7 +41,7 @@ pub(crate) async fn clean(data: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// What a shard opens SSTables with and for.
+/// Opens the SSTables of a shard's tables.
 pub(crate) struct Loader<'s> {
     pub(crate) tables: &'s Tables,
     pub(crate) files: &'s SstableFiles,
@@ -49,7 +49,7 @@ pub(crate) struct Loader<'s> {
     pub(crate) obsolete: &'s ObsoleteSstables,
 }
 
-/// What a load found beside what it opened.
+/// What [`Loader::load`] reports.
 #[derive(Default)]
 pub(crate) struct Loaded {
     /// The tables that were loaded, without indexes.
@@ -59,7 +59,7 @@ pub(crate) struct Loaded {
 }
 
 impl Loader<'_> {
-    /// Opens the SSTables of the tables that became known since the call before, less what `truncations` cover.
+    /// Opens the SSTables of tables that were not loaded before, except those that `truncations` cover.
     pub(crate) async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<Loaded, Error> {
         let fresh: Vec<(Arc<Table>, Home, Option<TableId>)> = {
             let tables = self.tables.borrow();
@@ -68,7 +68,7 @@ impl Loader<'_> {
         };
         let mut loaded = Loaded::default();
         for (table, home, index_of) in &fresh {
-            // An index is truncated with its base.
+            // A truncation of the base covers its indexes too.
             let truncated = index_of.unwrap_or(table.id);
             let truncation = truncations.iter().find(|(id, _)| *id == truncated).map(|(_, truncation)| truncation);
             let unusable = index_of.is_some().then_some(&mut loaded.unusable);
@@ -83,8 +83,8 @@ impl Loader<'_> {
         Ok(loaded)
     }
 
-    /// Opens the SSTables of one table, and tells which records of the log they hold. For an index, `unusable` takes
-    /// those that no shard can use.
+    /// Opens the SSTables of one table and returns them with the log records that they hold. For an index, SSTables
+    /// that no shard can use are added to `unusable`.
     async fn load_table(
         &self,
         table: &Arc<Table>,
@@ -111,7 +111,7 @@ impl Loader<'_> {
             if owner.is_none()
                 && let Some(unusable) = &mut unusable
             {
-                // Written by another program or for other shards: the index is built anew.
+                // It has no owner under this shard map. It is left out, and the index is built again.
                 unusable.push((directory.clone(), descriptor));
                 continue;
             }
@@ -120,7 +120,7 @@ impl Loader<'_> {
             let coverage = LogCoverage::of(&sstable);
             let truncated = coverage.as_ref().zip(truncation).is_some_and(|(coverage, cut)| coverage.is_truncated(cut));
             if truncated || (sstable.foreign && taken.contains(&descriptor)) {
-                // Its files go later: other shards are still looking at what lies there.
+                // Its files are removed later, because other shards may still be listing this directory.
                 self.obsolete.keep(table.id, Rc::new(sstable));
                 continue;
             }

@@ -1,4 +1,5 @@
-//! What a start does before it serves: [`load`] opens the SSTables of the tables, [`replay`] applies the commit log.
+//! What a start does before the shard serves requests: [`load`] opens the tables' SSTables, [`replay`] applies the
+//! commit log.
 
 pub(crate) mod load;
 pub(crate) mod replay;

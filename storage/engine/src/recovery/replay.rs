@@ -1,12 +1,13 @@
-//! From the segments found at start back to memtables.
+//! Replays the commit log: applies the records of the segments found at the start to memtables.
 //!
-//! 1. Under an unchanged shard map a shard reads its own segments only; otherwise all of them, and takes what it owns
-//!    in this run. A table that lives on one shard belongs to shard 0 whole.
-//! 2. Column lists in a segment say what the column ids of its mutations mean; if the table's ids differ by now, rows
-//!    are rewritten ([`crate::commitlog::column_mapping`]).
-//! 3. Where segments end must agree with what later segments recorded of them.
+//! 1. Under an unchanged shard map a shard reads only its own segments; otherwise it reads all of them and takes what
+//!    it owns in this run. Tables with LocalStrategy belong to shard 0.
+//! 2. Column lists in a segment give the column ids of its mutations their meaning. If the table's ids differ in this
+//!    run, rows are rewritten ([`crate::commitlog::column_mapping`]).
+//! 3. The end of each segment must agree with what later segments recorded about it.
 //!
-//! Starting the log makes the replayed tail durable before anything is served from it (`commitlog::old_segments`).
+//! When the log starts, it makes the replayed tail durable before anything is served from it
+//! (`commitlog::old_segments`).
 
 use crate::commitlog::column_mapping::ColumnMapping;
 use crate::commitlog::position::{LogPosition, Truncation};
@@ -28,28 +29,29 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a replay did.
+/// Counts of what a replay did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReplayStats {
     /// Segments read.
     pub segments: u64,
     /// Mutations applied.
     pub applied: u64,
-    /// Mutations skipped: of other shards, unknown tables, truncated.
+    /// Mutations skipped, because they belong to other shards or unknown tables, were truncated, or are in SSTables
+    /// already.
     pub skipped: u64,
-    /// Torn tails met (at most one per segment).
+    /// Segments that ended in an incomplete group.
     pub torn_tails: u64,
 }
 
-/// A table whose records are to be applied.
+/// A table to which records are applied.
 struct Destination {
     table: Arc<Table>,
     home: Home,
     memtable: Rc<Memtable>,
-    /// Its indexes with their memtables.
+    /// The table's indexes, each with its memtable.
     indexes: Vec<(Rc<IndexState>, Rc<Memtable>)>,
     truncation: Option<Truncation>,
-    /// What SSTables hold already.
+    /// The records that SSTables already hold.
     flushed: Vec<LogCoverage>,
 }
 
@@ -60,8 +62,8 @@ impl Destination {
     }
 }
 
-/// Replays the records of the tables known so far that this shard owns, less what `truncations` cover. Each record is
-/// applied once over all calls.
+/// Replays the records that this shard owns in tables known so far, except those that `truncations` cover. Further
+/// calls replay only tables that became known since.
 pub(crate) async fn replay(
     log: &ShardLog,
     tables: &Tables,
@@ -107,7 +109,7 @@ pub(crate) async fn replay(
     Ok(stats)
 }
 
-/// The tables whose records no replay has applied yet.
+/// The known tables whose records no replay has applied yet.
 fn destinations(log: &ShardLog, tables: &Tables) -> HashMap<TableId, Destination> {
     let old = log.old.borrow();
     let tables = tables.borrow();
@@ -132,7 +134,7 @@ struct Applier<'s> {
     log: &'s ShardLog,
     tables: &'s Tables,
     destinations: &'s HashMap<TableId, Destination>,
-    /// What the column ids of the segment's mutations mean, by table.
+    /// For each table, what the column ids in the segment's mutations mean.
     mappings: HashMap<TableId, ColumnMapping>,
     recorded_ends: &'s mut Vec<(u64, u32)>,
     stats: &'s mut ReplayStats,

@@ -355,7 +355,8 @@ impl Blocks {
     }
 
     /// Moves the oldest block of the main queue to its back if it had hits, or evicts it. Returns false if the queue
-    /// is empty.
+    /// Moves the oldest block of the main queue to its back at the cost of one of its hits, or evicts it if it has
+    /// none. Returns false if the queue is empty.
     fn leave_main(&mut self) -> bool {
         let Some(key) = self.main.pop_front() else { return false };
         match self.held.get_mut(&key.0).and_then(|blocks| blocks.get_mut(&key.1)) {

@@ -19,13 +19,13 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-/// Longest file, in bytes.
+/// Longest file, in bytes. If a file would become longer, the oldest intervals are dropped.
 const FILE_BYTES_MAX: usize = 1 << 20;
 
 const MAGIC: &[u8; 8] = b"HELENUSP";
 const VERSION: u16 = 1;
 const PREFIX: &str = "helenus-purged-";
-/// Bytes before the intervals, of one, and behind them.
+/// Bytes before the intervals, bytes of one interval, and bytes behind them.
 const HEAD_BYTES: usize = 15;
 const INTERVAL_BYTES: usize = 24;
 const CRC_BYTES: usize = 4;
@@ -50,7 +50,7 @@ fn encode(purged: &LogCoverage) -> Vec<u8> {
     out
 }
 
-/// `None` for bytes that `encode` did not make.
+/// Decodes what `encode` made; `None` for other bytes.
 fn decode(bytes: &[u8]) -> Option<LogCoverage> {
     let (body, crc) = bytes.split_last_chunk::<CRC_BYTES>()?;
     let rest = body.strip_prefix(MAGIC)?;
@@ -74,7 +74,8 @@ fn decode(bytes: &[u8]) -> Option<LogCoverage> {
     Some(LogCoverage { shard: number(2)?, map, intervals: intervals.collect::<Option<_>>()? })
 }
 
-/// Before SSTables go of which a compaction left nothing: makes durable which records of the log they held.
+/// Durably notes which log records the SSTables in `gone` held. Called before their removal if a compaction leaves no
+/// output.
 pub(crate) async fn add(directory: &Path, shard: u16, map: ShardMap, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
     let path = path_of(directory, shard);
     let mut intervals = match read(&path).await? {
@@ -84,7 +85,7 @@ pub(crate) async fn add(directory: &Path, shard: u16, map: ShardMap, gone: &[Rc<
     intervals.extend(gone.iter().flat_map(|sstable| sstable.log_intervals()));
     intervals.sort();
     intervals.dedup();
-    // The oldest are of segments that are long gone.
+    // The oldest intervals are of segments that are gone by now.
     let most = (FILE_BYTES_MAX - HEAD_BYTES - CRC_BYTES) / INTERVAL_BYTES;
     intervals.drain(..intervals.len().saturating_sub(most));
     let purged = LogCoverage { shard, map, intervals };
@@ -102,8 +103,8 @@ async fn read(path: &Path) -> Result<Option<LogCoverage>, Error> {
     }
 }
 
-/// The purged intervals of a table, of all shards. `needed` says whether a segment of an interval is still there; with
-/// `removes`, files without such an interval are removed.
+/// The purged intervals of a table, noted by all shards. `needed` says whether a segment of an interval still exists;
+/// with `removes`, files without such an interval are removed.
 pub(crate) async fn load(
     directory: &Path,
     removes: bool,

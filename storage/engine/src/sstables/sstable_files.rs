@@ -1,4 +1,4 @@
-//! Names, opens and describes the SSTables of this shard.
+//! Names and opens the SSTables of this shard, and gives the options to write them with.
 
 use super::block_cache::BlockCache;
 use super::directory::directory_of;
@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What all SSTables of a shard have in common: where they lie, who writes them and how, and the cache of their blocks.
+/// What all SSTables of a shard have in common: their directory, their writer, the options, and the cache of their
+/// blocks.
 pub(crate) struct SstableFiles {
     /// The node's data directory.
     pub(crate) data: PathBuf,
@@ -24,9 +25,9 @@ pub(crate) struct SstableFiles {
     pub(crate) shard_map: ShardMap,
     pub(crate) cache: Rc<BlockCache>,
     options: SstableOptions,
-    /// The node's id, once it is known: SSTables name who wrote them.
+    /// The node's id once it is known; SSTables record which node wrote them.
     host_id: Cell<Option<[u8; 16]>>,
-    /// The last number given to an open SSTable.
+    /// The number of the SSTable that was opened last.
     numbers: Cell<u64>,
 }
 
@@ -43,7 +44,7 @@ impl SstableFiles {
         }
     }
 
-    /// Sets the node's id, which SSTables written from now on name.
+    /// Sets the node's id, which SSTables written from now on record.
     pub(crate) fn set_host_id(&self, host_id: [u8; 16]) {
         self.host_id.set(Some(host_id));
     }
@@ -53,12 +54,12 @@ impl SstableFiles {
         directory_of(&self.data, table)
     }
 
-    /// The name of an SSTable that is to be written.
+    /// A name for a new SSTable, which no other SSTable has.
     pub(crate) fn new_descriptor(&self) -> Descriptor {
         Descriptor { version: self.options.version, id: sstable_id::sstable_id() }
     }
 
-    /// Opens an SSTable whose blocks are kept in the shard's cache.
+    /// Opens an SSTable and attaches it to the shard's block cache.
     pub(crate) async fn open(
         &self,
         directory: &Path,
@@ -73,7 +74,7 @@ impl SstableFiles {
         Ok(opened)
     }
 
-    /// How a flush writes an SSTable of a table from rows with these statistics.
+    /// The options with which a flush writes an SSTable of rows that have these statistics.
     pub(crate) fn flush_options(&self, table: &Table, stats: EncodingStats) -> Result<writer::Options, Error> {
         let mut options = self.compaction_options(table, stats)?;
         let flushed = options.compression.map(|compression| self.options.flush_compression.apply(compression));
@@ -81,7 +82,7 @@ impl SstableFiles {
         Ok(options)
     }
 
-    /// How a compaction or a split writes an SSTable of a table from rows with these statistics.
+    /// The options with which a compaction or a split writes an SSTable of rows that have these statistics.
     pub(crate) fn compaction_options(&self, table: &Table, stats: EncodingStats) -> Result<writer::Options, Error> {
         let unwritable = |problem: sstable::Problem| Error::Unwritable { what: problem.to_string() };
         let mut options = writer::Options::of(table, stats).map_err(unwritable)?;
@@ -91,7 +92,7 @@ impl SstableFiles {
         Ok(options)
     }
 
-    /// The limits beyond which partitions and collections that are written are logged.
+    /// The thresholds beyond which partitions and collections are logged when they are written.
     pub(crate) fn logged_thresholds(&self) -> LoggedThresholds {
         self.options.logged
     }

@@ -1,11 +1,11 @@
-//! Ids of SSTables: time uuids in Cassandra's text form (`UUIDBasedSSTableId`), unique over shards and runs.
+//! Ids of SSTables: time UUIDs in Cassandra's text form (`UUIDBasedSSTableId`), unique across shards and runs.
 
 use uuid::Uuid;
 
-/// 100 ns between 1582-10-15 and 1970-01-01.
+/// The number of intervals of 100 ns from 1582-10-15 to 1970-01-01.
 const UUID_EPOCH: u64 = 0x01b2_1dd2_1381_4000;
 
-/// A time uuid of this moment with random bits for the rest.
+/// A time UUID of this moment; its other bits are random.
 pub(crate) fn time_uuid() -> Uuid {
     let (ticks, random) = moment();
     let mut bytes = [0; 16];
@@ -16,7 +16,7 @@ pub(crate) fn time_uuid() -> Uuid {
     Uuid::from_bytes(bytes)
 }
 
-/// A new id.
+/// The text of a new id for an SSTable.
 pub(crate) fn sstable_id() -> String {
     let (ticks, random) = moment();
     text(ticks, random)
@@ -24,19 +24,19 @@ pub(crate) fn sstable_id() -> String {
 
 fn moment() -> (u64, u64) {
     let ticks = UUID_EPOCH + runtime::wall_micros().max(0) as u64 * 10;
-    // The variant of RFC 4122, and a node id with the multicast bit, which no network card has.
+    // The variant bits of RFC 4122, and in the node id the multicast bit, which no network card's address has.
     let random = runtime::rng::u64() & 0x3fff_ffff_ffff_ffff | 0x8000_0100_0000_0000;
     (ticks, random)
 }
 
-/// The text of an id in base 36: days and seconds of the timestamp, the rest of it, and the other half of the uuid.
+/// The text of an id, in base 36: days, seconds and the rest of the timestamp, then the other half of the UUID.
 fn text(ticks: u64, random: u64) -> String {
     let (seconds, rest) = (ticks / 10_000_000, ticks % 10_000_000);
     let (days, seconds) = (seconds / 86_400, seconds % 86_400);
     format!("{}_{}_{}{}", base_36(days, 4), base_36(seconds, 4), base_36(rest, 5), base_36(random, 13))
 }
 
-/// When an id was made, seconds since 1970; `None` of one that is a number.
+/// When an id was made, seconds since 1970; `None` if it is not a time UUID but a plain number.
 pub(crate) fn made_at(id: &str) -> Option<i64> {
     let mut parts = id.split('_');
     let (days, seconds) = (parts.next()?, parts.next()?);

@@ -1,4 +1,5 @@
-//! A cursor over a whole SSTable, which reads a MiB at a time past the cache: for compactions, splits and checks.
+//! A cursor over a whole SSTable that bypasses the block cache and reads a MiB at a time: for compactions, splits and
+//! checks.
 
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
@@ -9,27 +10,27 @@ use sstable::reader::Cursor;
 use sstable::{BlockId, Component};
 use std::rc::Rc;
 
-/// Bytes of Data.db that one read brings.
+/// Bytes of Data.db that one read fetches.
 const AHEAD_BYTES: u64 = 1 << 20;
 
-/// All rows of one SSTable, from the first to the last.
+/// A cursor over all rows of one SSTable.
 pub(crate) struct SstableScan {
     pub(crate) sstable: Rc<OpenSstable>,
     cursor: Cursor,
-    /// Pages of Data.db that were read ahead, and their offset; the buffer is used again.
+    /// Pages of Data.db that were read ahead, and their offset. The next read uses the buffer again.
     ahead: Option<(u64, AlignedBuf)>,
     /// Bytes of Data.db read since the last [`SstableScan::take_read_bytes`].
     read_bytes: u64,
 }
 
 impl SstableScan {
-    /// All rows of an SSTable.
+    /// A cursor over all rows of an SSTable.
     pub(crate) fn new(sstable: Rc<OpenSstable>) -> SstableScan {
         let cursor = sstable.reader.scan(TokenRange::FULL);
         SstableScan { sstable, cursor, ahead: None, read_bytes: 0 }
     }
 
-    /// Reads the block that the last step needs.
+    /// Reads the block that the last step asked for and gives it to the cursor.
     pub(crate) async fn bring(&mut self, need: BlockRef) -> Result<(), Error> {
         let Some(block) = self.cursor.needed_block(need) else { return Ok(()) };
         if block.component == Component::Data {

@@ -1,5 +1,5 @@
-//! Writes one SSTable: builds its bytes from fragments, checks them against the logged guardrails, and hands them to
-//! its files.
+//! Writes one SSTable: turns fragments into bytes, checks them against the logged guardrails, and appends the bytes
+//! to the SSTable's files.
 
 use super::component_files::{ComponentFiles, WAITING_BYTES_MAX};
 use super::sstable_files::SstableFiles;
@@ -23,7 +23,7 @@ pub(crate) struct SstableWriter {
 }
 
 impl SstableWriter {
-    /// An SSTable of which no file exists yet, in a table's directory.
+    /// A writer of a new SSTable in a table's directory. No file exists yet.
     pub(crate) fn new(
         files: &SstableFiles,
         directory: &Path,
@@ -37,7 +37,7 @@ impl SstableWriter {
         SstableWriter { builder, output, directory: directory.to_owned(), guard, descriptor }
     }
 
-    /// Adds the next fragment. Returns whether so many bytes are pending that the caller must call
+    /// Adds the next fragment. Returns true if so many bytes are pending that the caller has to call
     /// [`SstableWriter::take`].
     pub(crate) fn fragment(&mut self, fragment: &Fragment<'_>) -> bool {
         self.builder.fragment(fragment);
@@ -52,12 +52,13 @@ impl SstableWriter {
         self.output.take(&mut self.builder).await
     }
 
-    /// Bytes of Data.db so far, as they are on disk.
+    /// Bytes of Data.db so far, as they are stored on disk.
     pub(crate) fn bytes_written(&self) -> u64 {
         self.builder.bytes_written()
     }
 
-    /// Makes the SSTable durable and returns its components; `None`, with no file left, if no partition was written.
+    /// Completes the SSTable, makes it durable and returns its components. If no partition was written, removes its
+    /// files and returns `None`.
     pub(crate) async fn close(mut self) -> Result<Option<HashSet<Component>>, Error> {
         if self.builder.partitions() == 0 {
             return Ok(None);

@@ -1,7 +1,8 @@
-//! The memtables and SSTables that a table's reads merge beside its active memtable: one view, replaced as a whole.
+//! A table's view: the memtables being flushed and the SSTables, which reads merge with the active memtable. It is
+//! replaced as a whole.
 //!
-//! A reader keeps the view it began with; memtables and SSTables that have left the table live until the last such
-//! reader is done.
+//! A reader keeps the view with which it began, so memtables and SSTables that have left the table exist until the
+//! last such reader is done.
 
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
@@ -15,40 +16,40 @@ use std::sync::Arc;
 pub(crate) struct View {
     /// Memtables that are being flushed, newest first.
     pub(crate) flushing: Vec<Rc<Memtable>>,
-    /// The SSTable with the largest maximal timestamp first.
+    /// The SSTables, those with the largest timestamps first.
     pub(crate) sstables: Vec<Rc<OpenSstable>>,
 }
 
 impl View {
-    /// Whether the active memtable is all there is.
+    /// Whether there is nothing besides the active memtable.
     pub(crate) fn is_empty(&self) -> bool {
         self.flushing.is_empty() && self.sstables.is_empty()
     }
 
-    /// The view with one more memtable that waits to be flushed.
+    /// A view with one more memtable that waits to be flushed.
     pub(crate) fn with_flushing(&self, memtable: Rc<Memtable>) -> View {
         let mut view = self.clone();
         view.flushing.insert(0, memtable);
         view
     }
 
-    /// The view without a memtable that was flushed.
+    /// A view without a memtable that was flushed.
     pub(crate) fn without_flushing(&self, memtable: &Rc<Memtable>) -> View {
         let mut view = self.clone();
         view.flushing.retain(|flushing| !Rc::ptr_eq(flushing, memtable));
         view
     }
 
-    /// The view with all SSTables adapted to a new description of the table.
+    /// A view in which all SSTables have a new schema of the table.
     ///
     /// # Errors
-    /// One does not suit the table.
+    /// An SSTable does not fit the schema.
     pub(crate) fn with_table(&self, table: &Arc<Table>) -> Result<View, Error> {
         let adapted = self.sstables.iter().map(|sstable| sstable.with_table(table.clone()).map(Rc::new));
         Ok(View { flushing: self.flushing.clone(), sstables: adapted.collect::<Result<_, Error>>()? })
     }
 
-    /// The view with the SSTables `added` in the place of those of `gone`, which are compared by their numbers.
+    /// A view with the SSTables `added` instead of those in `gone`, which are identified by their numbers.
     pub(crate) fn replaced(&self, gone: &[Rc<OpenSstable>], added: &[Rc<OpenSstable>]) -> View {
         let mut view = self.clone();
         view.sstables.retain(|sstable| !gone.iter().any(|gone| gone.number == sstable.number));
