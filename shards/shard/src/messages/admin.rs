@@ -1,4 +1,4 @@
-//! Requests of operators and of those who watch the node.
+//! Requests of operators and of monitoring.
 
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
@@ -11,14 +11,14 @@ use model::{DecoratedKey, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which metrics of a core are asked for.
+/// The kind of metrics that a core is asked for.
 #[derive(Clone, Debug)]
 pub enum MetricsRequest {
-    /// Its clients.
+    /// The core's clients.
     Clients,
     /// These measures of its work with each table.
     Tables(Vec<Measure>),
-    /// Its requests.
+    /// Metrics of requests.
     Requests,
     /// The core itself: latencies, memory, caches, queues.
     Shard,
@@ -27,13 +27,13 @@ pub enum MetricsRequest {
 /// The answer to a [`MetricsRequest`].
 #[derive(Debug)]
 pub enum MetricsReply {
-    /// To [`MetricsRequest::Clients`].
+    /// The answer to [`MetricsRequest::Clients`].
     Clients(Observation),
-    /// To [`MetricsRequest::Tables`].
+    /// The answer to [`MetricsRequest::Tables`].
     Tables(TableMetrics),
-    /// To [`MetricsRequest::Requests`].
+    /// The answer to [`MetricsRequest::Requests`].
     Requests(Box<RequestMetrics>),
-    /// To [`MetricsRequest::Shard`].
+    /// The answer to [`MetricsRequest::Shard`].
     Shard(Box<ShardMetrics>),
 }
 
@@ -45,67 +45,67 @@ pub struct SplitRequest {
     pub(crate) step: SplitStep,
 }
 
-/// See [`SplitRequest`].
+/// A step of a split, in the order in which they are sent.
 #[derive(Clone, Debug)]
 pub(crate) enum SplitStep {
-    /// Tell where your log is, if you serve the foreign SSTable.
+    /// Return the current log position, if this core serves the foreign SSTable.
     Begin,
-    /// Open your part.
+    /// Open this core's part.
     Open(PartNames),
-    /// Serve your part instead of the foreign SSTable.
+    /// Serve this core's part instead of the foreign SSTable.
     Adopt,
-    /// There will be no parts.
+    /// Forget the parts: the split failed.
     Drop,
 }
 
 /// An operator's request about the storage of one table, or of all. Every core runs it on its own part.
 #[derive(Clone, Debug)]
 pub enum TableVerb {
-    /// What the table holds.
+    /// Return the statistics of a table.
     Statistics(TableId),
-    /// Write what the table has in memory to an SSTable.
+    /// Write the table's memtables to SSTables.
     Flush(TableId),
-    /// Write what all tables have in memory to SSTables.
+    /// Write the memtables of all tables to SSTables.
     FlushAll,
-    /// Merge SSTables of a table.
+    /// Compact SSTables of a table.
     Compact {
         /// The table.
         table: TableId,
-        /// Which ones.
+        /// Which SSTables.
         chosen: CompactionScope,
     },
-    /// Give the files of a table second names in a snapshot.
+    /// Link the files of a table into a snapshot.
     Snapshot {
         /// The table.
         table: TableId,
         /// The snapshot's name.
         tag: Arc<str>,
-        /// Whether what is in memory is written first.
+        /// Whether memtables are flushed first.
         flush: bool,
     },
-    /// List the SSTables of a table, once nothing is being written.
+    /// List the SSTables of a table when no flush or compaction is writing any.
     Served(TableId),
-    /// Give the log position that imported SSTables start from.
+    /// Return the log position from which imported SSTables start.
     LogPlace,
-    /// Open what was placed in a table's directory.
+    /// Open SSTables that were placed in a table's directory.
     OpenImported {
         /// The table.
         table: TableId,
         /// Which SSTables.
         placed: Vec<Descriptor>,
     },
-    /// Show what [`TableVerb::OpenImported`] opened, or forget it.
+    /// Serve what [`TableVerb::OpenImported`] opened, or forget it.
     EndImport {
         /// The table.
         table: TableId,
-        /// Whether the import took place.
+        /// Whether the import succeeded.
         committed: bool,
     },
     /// Check the SSTables of a table.
     Verify {
         /// The table.
         table: TableId,
-        /// How.
+        /// What to check.
         check: Check,
     },
     /// Find the SSTables that have a partition.
@@ -115,22 +115,22 @@ pub enum TableVerb {
         /// The partition.
         key: DecoratedKey,
     },
-    /// Set how many bytes per second compactions of the node may read; 0: as many as they can.
+    /// Set how many bytes per second compactions of the node may read; 0: no limit.
     SetThroughput(u64),
-    /// Let the strategy of a table start compactions by itself, or not.
+    /// Set whether the strategy of a table may start compactions by itself.
     SetAutoCompaction {
         /// The table.
         table: TableId,
         /// Whether it may.
         on: bool,
     },
-    /// Take note of how full the disk is.
+    /// Set how full the disk is.
     SetDiskUsage(DiskUsage),
-    /// Tell how many bytes memtables take.
+    /// Return how many bytes memtables take.
     Memory,
-    /// Tell what compactions do and did.
+    /// Return what compactions are doing and have done.
     Compactions,
-    /// Tell how many flushes run and ran.
+    /// Return how many flushes are running and have completed.
     Flushes,
     /// Build an index of a table.
     BuildIndex {
@@ -139,7 +139,7 @@ pub enum TableVerb {
         /// The index.
         index: Arc<str>,
     },
-    /// Remove what is left of an index that was dropped.
+    /// Remove the files of an index that was dropped.
     RemoveIndex {
         /// The table.
         table: Arc<Table>,
@@ -153,25 +153,25 @@ pub enum TableVerb {
 pub enum TableAnswer {
     /// Done.
     Done,
-    /// To [`TableVerb::Statistics`].
+    /// The answer to [`TableVerb::Statistics`].
     Statistics(Box<TableStatistics>),
-    /// To [`TableVerb::Snapshot`]: names of the Data.db files.
+    /// The answer to [`TableVerb::Snapshot`]: the names of the Data.db files.
     Linked(Vec<String>),
-    /// To [`TableVerb::Served`].
+    /// The answer to [`TableVerb::Served`].
     Served(Vec<Descriptor>),
-    /// To [`TableVerb::LogPlace`].
+    /// The answer to [`TableVerb::LogPlace`].
     Place(LogPosition),
-    /// To [`TableVerb::Verify`]: the first fault.
+    /// The answer to [`TableVerb::Verify`]: the first fault found.
     Verified(Option<Invalid>),
-    /// To [`TableVerb::SstablesWith`]: Data.db and level.
+    /// The answer to [`TableVerb::SstablesWith`]: path of Data.db and level.
     Files(Vec<(PathBuf, u32)>),
-    /// To [`TableVerb::Memory`]: bytes.
+    /// The answer to [`TableVerb::Memory`], bytes.
     Memory(u64),
-    /// To [`TableVerb::Compactions`].
+    /// The answer to [`TableVerb::Compactions`].
     Compactions(Box<CompactionStatistics>),
-    /// To [`TableVerb::Flushes`].
+    /// The answer to [`TableVerb::Flushes`].
     Flushes {
-        /// Under way.
+        /// Flushes under way.
         running: u64,
         /// Memtables written since the start.
         completed: u64,

@@ -1,4 +1,4 @@
-//! Reads and writes of one core on behalf of another.
+//! Reads and writes that one core requests from another.
 
 use crate::guards::tombstones::ScanCounts;
 use crate::request::AckTerms;
@@ -12,34 +12,34 @@ use model::{ColumnId, Consistency, DecoratedKey, Failure, Home, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// A read with what its rows shall look like.
+/// A read, and the form of its result.
 #[derive(Clone, Debug)]
 pub struct ReadRequest {
     /// What to read.
     pub command: ReadCommand,
-    /// The result's columns, in order.
+    /// The columns of the result, in order.
     pub selection: Arc<[Selector]>,
-    /// Conditions that a row must meet to count.
+    /// Conditions that a row must meet to be returned.
     pub filter: Option<Arc<RowFilter>>,
-    /// The index that leads to the rows.
+    /// The index through which the rows are found.
     pub index: Option<IndexLookup>,
     /// Stop after the row with which the block reaches this many bytes.
     pub bytes_max: usize,
-    /// Whether the place of each row is asked for.
+    /// Whether the position of each row is returned too.
     pub places: bool,
 }
 
 /// A read on its way to the core that owns what it reads, and on its way back with the result.
 ///
-/// One core allocates, counts and frees what both look at: to free another core's memory, or to count references that
-/// it counts too, takes longer than to read a row.
+/// The core that sent it allocates, counts and frees everything that both cores look at: freeing another core's memory,
+/// or counting references that another core counts too, would take longer than reading a row.
 #[derive(Debug)]
 pub struct ReadCall {
-    /// What is asked.
+    /// The read.
     pub request: ReadRequest,
-    /// Memory for the rows; the receiver takes more where they do not fit.
+    /// Memory for the rows; the receiver allocates more if they do not fit.
     pub room: Vec<u8>,
-    /// What was found, on the way back.
+    /// The result; `None` on the way to the owner.
     pub result: Option<Result<ReadReply, Failure>>,
 }
 
@@ -48,18 +48,18 @@ pub struct ReadCall {
 pub struct ReadReply {
     /// Rows in protocol form.
     pub block: RowBlock,
-    /// How it ended.
+    /// Whether the read ended, or why it stopped.
     pub end: ReadEnd,
-    /// Where to go on after the last row given, if the read was stopped.
+    /// The position after the last row returned, if the read was stopped.
     pub last: Option<Resume>,
-    /// The place of each row, if asked for.
+    /// The position of each row, if asked for.
     pub places: RowPlaces,
     /// Live rows and tombstones that the read met.
     pub(crate) scanned: ScanCounts,
 }
 
 impl Default for ReadReply {
-    /// The reply of a read that has not begun: nothing so far, and perhaps more to come.
+    /// The reply of a read that has not begun: no rows so far, and possibly more to come.
     fn default() -> ReadReply {
         ReadReply {
             block: RowBlock::default(),
@@ -74,15 +74,15 @@ impl Default for ReadReply {
 /// A request's write timestamp and second.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct WriteTimes {
-    /// Microseconds.
+    /// Write timestamp, microseconds since 1970.
     pub(crate) timestamp: i64,
-    /// The timestamp of deletions of partitions and ranges: `timestamp`, or just before it in a conditional change.
+    /// The timestamp of deletions of partitions and ranges: `timestamp`, or one less in a conditional change.
     pub(crate) ranges_deleted_at: i64,
-    /// Seconds since 1970.
+    /// The request's time, seconds since 1970.
     pub(crate) now_in_seconds: i64,
 }
 
-/// A bound value that leaves its request.
+/// A bound value that outlives its request.
 #[derive(Clone, Debug)]
 pub(crate) enum OwnedBound {
     Null,
@@ -90,7 +90,7 @@ pub(crate) enum OwnedBound {
     Bytes(Vec<u8>),
 }
 
-/// Copies bound values that leave their request.
+/// Copies bound values so that they can outlive their request.
 pub(crate) fn owned(bound: &[BoundValue<'_>]) -> Vec<OwnedBound> {
     let owned = bound.iter().map(|value| match value {
         BoundValue::Null => OwnedBound::Null,
@@ -100,7 +100,7 @@ pub(crate) fn owned(bound: &[BoundValue<'_>]) -> Vec<OwnedBound> {
     owned.collect()
 }
 
-/// Borrows such values in the form in which a request has them.
+/// Borrows copied values in the form that a request has.
 pub(crate) fn borrowed(bound: &[OwnedBound]) -> Vec<BoundValue<'_>> {
     let borrowed = bound.iter().map(|value| match value {
         OwnedBound::Null => BoundValue::Null,
@@ -110,14 +110,14 @@ pub(crate) fn borrowed(bound: &[OwnedBound]) -> Vec<BoundValue<'_>> {
     borrowed.collect()
 }
 
-/// One partition's part of a statement that changes elements of lists by index or by value.
+/// The part of a statement that changes elements of lists by index or by value in one partition.
 #[derive(Clone, Debug)]
 pub struct ListChange {
     pub(crate) modify: Modify,
     pub(crate) bound: Vec<OwnedBound>,
     /// The serialised partition key.
     pub(crate) key: Vec<u8>,
-    /// Whether the table lives on shard 0.
+    /// Where the table's partitions live.
     pub(crate) home: Home,
     pub(crate) when: WriteTimes,
 }
@@ -127,30 +127,30 @@ pub struct ListChange {
 pub(crate) struct ListRead {
     pub(crate) table: Arc<Table>,
     pub(crate) key: DecoratedKey,
-    /// The row's clustering; `None`: the static row.
+    /// The row's clustering; `None` for the static row.
     pub(crate) row: Option<Vec<u8>>,
     pub(crate) columns: Vec<ColumnId>,
-    /// Seconds since 1970, by which elements have expired.
+    /// The time by which elements have expired, seconds since 1970.
     pub(crate) now_in_seconds: i64,
 }
 
 /// An element of a list.
 #[derive(Clone, Debug)]
 pub(crate) struct ListElement {
-    /// A timeuuid.
+    /// The element's timeuuid.
     pub(crate) path: Vec<u8>,
     pub(crate) value: Vec<u8>,
-    /// When it was written, microseconds.
+    /// Write timestamp, microseconds.
     pub(crate) timestamp: i64,
 }
 
-/// The elements that the lists of a row have, in their order. Empty for statements that do not read.
+/// The elements of a row's lists, in order. Empty for statements that do not read.
 pub(crate) type Lists = BTreeMap<ColumnId, Vec<ListElement>>;
 
 /// The lists that were read, by table, key and row.
 pub(crate) type ListsByRow = BTreeMap<(TableId, Vec<u8>, Option<Vec<u8>>), Lists>;
 
-/// A partition to be locked, and which of its lists to read then.
+/// A partition to be locked, and the lists to be read under the lock.
 #[derive(Debug)]
 pub struct LockRequest {
     pub(crate) table: TableId,
@@ -165,20 +165,20 @@ pub struct LockedPartition {
     pub(crate) lists: ListsByRow,
 }
 
-/// A conditional change of one partition; without statements a read that must come after all decisions before it.
+/// A conditional change of one partition. Without statements it is a read that must come after all earlier decisions.
 #[derive(Clone, Debug)]
 pub struct ConditionalRequest {
     pub(crate) table: Arc<Table>,
     /// The serialised partition key.
     pub(crate) key: Vec<u8>,
     pub(crate) statements: Vec<ConditionalStatement>,
-    /// The columns that are shown when the change is not applied.
+    /// The columns that the answer shows if the change is not applied.
     pub(crate) shown: Arc<[ColumnId]>,
-    /// Whether the table lives on shard 0.
+    /// Where the table's partitions live.
     pub(crate) home: Home,
     /// SERIAL or LOCAL_SERIAL.
     pub(crate) serial: Consistency,
-    /// Seconds since 1970.
+    /// The request's time, seconds since 1970.
     pub(crate) now_in_seconds: i64,
     pub(crate) terms: AckTerms,
 }
@@ -190,17 +190,17 @@ pub(crate) struct ConditionalStatement {
     pub(crate) bound: Vec<OwnedBound>,
 }
 
-/// What was decided about a conditional change.
+/// The decision about a conditional change.
 #[derive(Debug)]
 pub struct Decision {
-    /// Whether the change is made.
+    /// Whether the change was made.
     pub(crate) applied: bool,
-    /// What stood against it: `false` and the columns shown, of each row looked at. None if none was there.
+    /// The rows looked at if the change was not made, each as `false` and the columns shown; may be empty.
     pub(crate) rows: RowBlock,
 }
 
 impl Decision {
-    /// The decision about a read, or about a change that changes nothing.
+    /// The decision for a read, or for a change that has nothing to change.
     pub(crate) fn unchanged() -> Decision {
         Decision { applied: true, rows: RowBlock::default() }
     }

@@ -1,9 +1,9 @@
 //! Messages between cores: requests and their replies.
 //!
 //! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`admin`]
-//! (metrics and what operators ask) and [`start`] (steps of starting together, which are no requests).
+//! (metrics and operators' requests) and [`start`] (steps of starting together, which are not requests).
 //!
-//! `mailbox` carries messages, `dispatch` serves requests. What a payload means to CQL is known in `execute` only.
+//! `mailbox` carries messages, `dispatch` serves requests. Only `execute` knows what a payload means in CQL.
 
 pub(crate) mod admin;
 pub(crate) mod data;
@@ -23,33 +23,33 @@ use schema::{Defined, PreparedText};
 use start::StartStep;
 use std::sync::Arc;
 
-/// What travels through the mesh.
+/// A message as it travels through the mesh between cores.
 #[derive(Debug)]
 pub enum Message {
     /// A call; its reply carries the same id.
     Request {
-        /// The caller's slot.
+        /// The slot of the call in the caller's mailbox.
         id: u64,
-        /// What is asked.
+        /// The request.
         request: Request,
     },
     /// The answer to a call.
     Reply {
-        /// The caller's slot.
+        /// The slot of the call in the caller's mailbox.
         id: u64,
-        /// The answer.
+        /// The reply.
         reply: Reply,
     },
     /// A step of starting together.
     Start(Start),
 }
 
-/// See [`Message::Start`].
+/// The payload of [`Message::Start`].
 #[derive(Debug)]
 pub struct Start(pub(crate) Box<StartStep>);
 
 impl Message {
-    /// Begins to bring near what the sender's core wrote.
+    /// Begins to prefetch memory that the sender's core wrote.
     pub(crate) fn prefetch(&self) {
         if let Message::Request { request: Request::Read(call), .. } | Message::Reply { reply: Reply::Read(call), .. } =
             self
@@ -58,7 +58,7 @@ impl Message {
         }
     }
 
-    /// The partition that is to be read or written, if it is one.
+    /// The partition that the message asks to read or write, if it is such a request.
     pub(crate) fn partition(&self) -> Option<(TableId, Token)> {
         let Message::Request { request, .. } = self else { return None };
         match request {
@@ -84,104 +84,104 @@ pub enum Request {
     },
     /// Apply a mutation of a counter table that the receiver owns; it has amounts in the place of counters.
     MutateCounters(Mutation),
-    /// Change elements of lists in a partition that the receiver owns, depending on what is there.
+    /// Change elements of lists in a partition that the receiver owns, depending on the current lists.
     ChangeLists(Box<ListChange>),
     /// Decide a conditional change of a partition that the receiver owns.
     Decide(Box<ConditionalRequest>),
     /// Lock a partition that the receiver owns until [`Request::Unlock`], and read lists of it.
     Lock(Box<LockRequest>),
-    /// Give up the lock with this ticket.
+    /// Release the lock with this ticket.
     Unlock(u64),
     /// Read what the receiver owns.
     Read(Box<ReadCall>),
-    /// Run a DDL statement. To shard 0.
+    /// Run a DDL statement. Sent to shard 0.
     Define(Box<Define>),
-    /// Truncate a table on all shards. To shard 0.
+    /// Truncate a table on all shards. Sent to shard 0.
     Truncate(TableId),
-    /// Empty this shard's part of a table and answer the log position of the cut.
+    /// Truncate this shard's part of a table and return the log position up to which its records are void.
     TruncateShard(TableId),
-    /// Give up the log segments that only a truncated or dropped table needed; its cut is durable.
+    /// Release the log segments that only a truncated or dropped table needed; its truncation record is durable.
     ReleaseLog(TableId),
-    /// Let the store know the altered tables of a schema that will be served soon.
+    /// Tell the store about the altered tables of a schema that will be served soon.
     AdoptTables(Arc<Schema>),
-    /// Serve this schema from now on; `dropped` tables are forgotten.
+    /// Serve this schema and forget the `dropped` tables.
     SwitchSchema {
         /// The new schema.
         schema: Arc<Schema>,
-        /// What changed; `None` at start.
+        /// What changed; `None` during a start.
         change: Option<SchemaChange>,
-        /// Tables that are gone.
+        /// Dropped tables.
         dropped: Vec<TableId>,
-        /// The change's timestamp, microseconds: what is written from now on is later.
+        /// The change's timestamp, microseconds: later writes must be above it.
         timestamp: i64,
     },
     /// Install a prepared statement.
     InstallPrepared {
         /// Its id.
         id: [u8; 16],
-        /// The keyspace it was prepared in.
+        /// The keyspace in which it was prepared.
         keyspace: Option<Arc<str>>,
         /// Its text.
         text: Arc<str>,
     },
-    /// Find the text of a prepared statement. To the id's home shard.
+    /// Find the text of a prepared statement. Sent to the id's home shard, or to shard 0.
     FindPrepared([u8; 16]),
-    /// Answer metrics of this core.
+    /// Return metrics of this core.
     Metrics(MetricsRequest),
     /// Run an operator's request on this core's part of a table.
     Table(Box<TableVerb>),
     /// Take part in splitting a foreign SSTable.
     Split(Box<SplitRequest>),
-    /// Any other request, on behalf of a client's request that is traced.
+    /// A request on behalf of a client's request that is traced.
     Traced {
         /// When the client's request began.
         began: Instant,
         /// What is asked.
         request: Box<Request>,
     },
-    /// Answer when every shard has asked for the same step of stopping together. To shard 0.
+    /// Answer when every shard has arrived at the same step of stopping together. Sent to shard 0.
     Barrier(&'static str),
 }
 
 /// The answer to a [`Request`].
 #[derive(Debug)]
 pub enum Reply {
-    /// To requests that give nothing back.
+    /// The answer to requests without a result.
     Done(Result<(), Failure>),
-    /// To [`Request::Decide`].
+    /// The answer to [`Request::Decide`].
     Decided(Result<Decision, Failure>),
-    /// To [`Request::Lock`].
+    /// The answer to [`Request::Lock`].
     Locked(Result<LockedPartition, Failure>),
-    /// To [`Request::Read`].
+    /// The answer to [`Request::Read`].
     Read(Box<ReadCall>),
-    /// To [`Request::Define`].
+    /// The answer to [`Request::Define`].
     Defined(Result<Defined, Failure>),
-    /// To [`Request::TruncateShard`].
+    /// The answer to [`Request::TruncateShard`].
     Truncated(Result<LogPosition, Failure>),
-    /// To [`Request::FindPrepared`]; `None`: there is no such statement.
+    /// The answer to [`Request::FindPrepared`]; `None` if there is no such statement.
     Prepared(Option<PreparedText>),
-    /// To [`Request::Metrics`].
+    /// The answer to [`Request::Metrics`].
     Metrics(MetricsReply),
-    /// To [`Request::Table`].
+    /// The answer to [`Request::Table`].
     Table(Result<TableAnswer, Failure>),
-    /// To [`Request::Split`]: a position in the log, if one was asked for.
+    /// The answer to [`Request::Split`]: a position in the log, if one was asked for.
     Split(Result<Option<LogPosition>, Failure>),
-    /// To [`Request::Traced`].
+    /// The answer to [`Request::Traced`].
     Traced {
-        /// Its reply.
+        /// The reply to the request inside.
         reply: Box<Reply>,
-        /// What was done.
+        /// What was done for it.
         events: Events,
     },
 }
 
-/// The failure of a call that was answered with a reply of another kind: a defect of this program.
+/// The failure of a call whose reply is of the wrong kind, which is a defect of this program.
 pub(crate) fn unexpected() -> Failure {
     Failure::server("another core gave an answer of another kind").unknown()
 }
 
 impl Reply {
-    /// The result of a request that gives nothing back.
+    /// The result of a request that returns nothing.
     pub(crate) fn done(self) -> Result<(), Failure> {
         match self {
             Reply::Done(result) => result,

@@ -1,12 +1,12 @@
-//! What changes of the schema and prepared statements answer.
+//! The answers to changes of the schema and to lookups of prepared statements.
 
 use crate::ports::SchemaChange;
 use std::sync::Arc;
 
-/// What a DDL statement did.
+/// The effect of a DDL statement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Defined {
-    /// What changed; `None`: nothing.
+    /// What changed; `None` if nothing did.
     pub change: Option<SchemaChange>,
     /// Client warnings.
     pub warnings: Vec<String>,

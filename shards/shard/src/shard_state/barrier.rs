@@ -1,4 +1,4 @@
-//! Steps that all cores of a node take together when it stops. Lives on shard 0.
+//! The steps that all cores take together when the node stops; shard 0 counts the arrivals.
 
 use model::Failure;
 use runtime::sync::Condition;

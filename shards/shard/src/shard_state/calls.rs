@@ -1,4 +1,4 @@
-//! Calls between cores: the own core's requests are served here, all others are sent through the mailbox.
+//! Calls between cores: requests to the own core are served directly, all others are sent through the mailbox.
 
 use super::Shard;
 use crate::messages::data::{ReadReply, ReadRequest};
@@ -8,11 +8,11 @@ use runtime::ShardId;
 use runtime::sync::join_all;
 use std::pin::Pin;
 
-/// A future of one core.
+/// A future that stays on its core.
 pub(crate) type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// What modules above this one do for a shard; plugged in when it starts. Reads and writes of what the own core owns do
-/// not come this way: they are direct calls of `replica`.
+/// Functions of the modules above this one, plugged in when the shard starts. Reads and writes of what the own core
+/// owns do not pass through here: they are direct calls of `replica`.
 #[derive(Clone, Copy)]
 pub(crate) struct Handlers {
     /// Serves a request on this core.
@@ -32,7 +32,7 @@ impl Shard {
         }
     }
 
-    /// Asks every shard, this one too, at the same time; replies in the order of the shards.
+    /// Asks every shard, including this one, concurrently; returns the replies in the order of the shards.
     pub(crate) async fn call_all(&self, request: impl Fn() -> Request) -> Vec<Reply> {
         let shards = 0..runtime::shard_count() as u16;
         join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await

@@ -1,22 +1,23 @@
 //! A shard's write timestamps and unique ids.
 //!
-//! Invariants: timestamps that a shard gives out strictly increase, also when the wall clock stands still; so do the
-//! times of its version 1 uuids. Timestamps are above those of every change of the schema and of every durable write
-//! before, also over restarts: if the wall clock was set back meanwhile they run ahead of it, on all shards alike.
+//! Invariants: the timestamps that a shard gives out strictly increase, even when the wall clock stands still; so do
+//! the times of its version 1 uuids. Timestamps are above those of every earlier change of the schema and every earlier
+//! durable write, even across restarts: if the wall clock was set back in between, they run ahead of it, on all shards
+//! alike.
 
 use cql::plan::EvaluationContext;
 use std::cell::Cell;
 
-/// 100 ns intervals from 1582-10-15 to 1970.
+/// 100 ns intervals between 1582-10-15 and 1970-01-01.
 const GREGORIAN_OFFSET: u64 = 0x01b2_1dd2_1381_4000;
 
-/// See the module.
+/// A source of write timestamps and version 1 uuids; the module's head has its guarantees.
 pub(crate) struct Clock {
     last_timestamp: Cell<i64>,
     /// Microseconds by which timestamps are ahead of the wall clock.
     ahead: Cell<i64>,
     last_uuid_time: Cell<u64>,
-    /// Clock sequence and node of version 1 uuids: random per shard and start, with the bit of a made-up node.
+    /// Clock sequence and node of version 1 uuids: random per shard and start, with the multicast bit of a random node.
     uuid_tail: [u8; 8],
 }
 
@@ -28,16 +29,16 @@ impl Clock {
         Clock { last_timestamp: Cell::new(0), ahead: Cell::new(0), last_uuid_time: Cell::new(0), uuid_tail }
     }
 
-    /// Goes on after `floor`, which earlier runs reached; by how many microseconds timestamps are then ahead of the
-    /// wall clock.
+    /// Continues after `floor`, the highest timestamp of earlier runs. Returns by how many microseconds timestamps are
+    /// then ahead of the wall clock.
     pub(crate) fn start_after(&self, floor: i64) -> i64 {
         let ahead = (floor.saturating_add(1)).saturating_sub(runtime::wall_micros()).max(0);
         self.ahead.set(ahead);
         ahead
     }
 
-    /// Lets every timestamp from now on be above `floor`: that of a change of the schema, which may be ahead of a clock
-    /// that went back over a restart.
+    /// Makes all later timestamps exceed `floor`, the timestamp of a change of the schema. It may be ahead of this
+    /// clock if the wall clock went back over a restart.
     pub(crate) fn raise(&self, floor: i64) {
         self.last_timestamp.set(self.last_timestamp.get().max(floor));
     }
@@ -64,7 +65,7 @@ impl Clock {
     }
 }
 
-/// What evaluating terms needs from a shard.
+/// The context in which terms are evaluated on a shard.
 pub(crate) struct Evaluation<'s>(pub(crate) &'s Clock);
 
 impl EvaluationContext for Evaluation<'_> {

@@ -1,10 +1,10 @@
-//! The turns in which shard 0 changes the schema, one after another.
+//! Turns to change the schema on shard 0: one change runs at a time.
 
 use crate::ports::Activity;
 use runtime::gate::{Permit, Semaphore};
 use runtime::metrics::Counter;
 
-/// See the module.
+/// The turn to change the schema, and counts of changes.
 pub(crate) struct DefinitionTurn {
     turn: Semaphore,
     begun: Counter,
@@ -24,12 +24,12 @@ impl DefinitionTurn {
         self.turn.acquire(1).await
     }
 
-    /// Counts a change whose permit is about to be given back.
+    /// Counts a change as done; to be called just before its permit is released.
     pub(crate) fn end(&self) {
         self.done.increment();
     }
 
-    /// How many changes run, wait and are done.
+    /// How many changes are running, waiting and done.
     pub(crate) fn activity(&self) -> Activity {
         let active = 1 - self.turn.free().min(1);
         let (begun, completed) = (self.begun.get(), self.done.get());

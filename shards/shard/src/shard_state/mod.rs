@@ -1,13 +1,13 @@
 //! The actor: one core's store, schema, statements and the state of its requests.
 //!
-//! [`Shard`] is the handle that everything above passes around. Its state is made of parts that look after themselves;
-//! what may change a part is a method of that part.
+//! [`Shard`] is the handle that everything above passes around. Its state consists of parts with invariants of their
+//! own; a part is changed only by its own methods.
 //!
-//! Invariants: the state of a shard is reached by tasks of its own core only; a message is the only way in. Tables with
+//! Invariants: the state of a shard is reached only by tasks of its own core; a message is the only way in. Tables with
 //! LocalStrategy live on shard 0.
 //!
-//! What is served, and how, is decided above: `dispatch` serves messages, `execute` runs statements. Both reach down
-//! through the [`Handlers`] that `start` plugs in.
+//! What is served, and how, is decided above: `dispatch` serves messages, `execute` runs statements. Calls from here to
+//! them go through the [`Handlers`] that `start` plugs in.
 
 mod barrier;
 mod calls;
@@ -47,7 +47,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use truncations::Truncations;
 
-/// One core's actor. Cloning shares it.
+/// The actor of one core. Clones share its state.
 #[derive(Clone)]
 pub struct Shard {
     inner: Rc<Inner>,
@@ -67,9 +67,9 @@ struct Inner {
     schema: SchemaRegistry,
     prepared: RefCell<StatementCache>,
     texts: RefCell<TextCache<Rc<Statement>>>,
-    /// Locks that requests hold from one message to another.
+    /// Locks that requests hold across several messages.
     partition_locks: PartitionLocks<engine::PartitionLockGuard>,
-    /// Conditional changes that the next round of their partition settles.
+    /// Proposals of Paxos of which it is unknown whether the log has them.
     unsettled: Unsettled,
     truncations: Truncations,
     metrics: Rc<Metrics>,
@@ -78,22 +78,22 @@ struct Inner {
     /// One permit per trace that is being written.
     trace_writes: Semaphore,
     tombstone_log: LogGate,
-    /// How full the disk is, as shard 0 last said.
+    /// How full the disk is, as shard 0 last announced.
     disk_usage: Cell<DiskUsage>,
     leader: Leader,
 }
 
-/// State that only shard 0 uses: it changes the schema, takes snapshots and stops the node on behalf of all shards.
+/// State that only shard 0 uses, because it changes the schema, takes snapshots and stops the node for all shards.
 struct Leader {
     definitions: DefinitionTurn,
-    /// One operation on snapshots runs at a time.
+    /// One permit: a single operation on snapshots runs at a time.
     snapshots: Semaphore,
-    /// When the first snapshot expires, milliseconds since 1970; `None`: nobody has looked yet.
+    /// When the first snapshot expires, milliseconds since 1970; `None` if that must be found out.
     snapshots_expire_at: Cell<Option<i64>>,
     barrier: Barrier,
 }
 
-/// What a shard is made of when it starts.
+/// What a shard is made of.
 pub(crate) struct Parts {
     pub(crate) config: Config,
     pub(crate) store: engine::Store,
@@ -115,7 +115,7 @@ impl Shard {
         self.inner.identity.host_id
     }
 
-    /// The node's tokens, ascending.
+    /// The node's tokens in ascending order.
     pub fn tokens(&self) -> &[i64] {
         &self.inner.identity.tokens
     }
@@ -142,7 +142,7 @@ impl Shard {
 }
 
 impl Shard {
-    /// Puts the actor of the current core together.
+    /// Creates the actor of the current core.
     pub(crate) fn new(parts: Parts) -> Shard {
         let Parts { config, store, schema, identity, mailbox, notifier, handlers } = parts;
         store.set_host_id(*identity.host_id.as_bytes());
@@ -181,15 +181,15 @@ impl Shard {
         Shard { inner: Rc::new(inner) }
     }
 
-    /// A pass for one request of a client, or for background work that stopping waits for.
+    /// A pass for a request of a client, or for background work that stopping must wait for.
     ///
     /// # Errors
-    /// Overloaded when the node is stopping.
+    /// Overloaded if the node is stopping.
     pub(crate) fn enter(&self) -> Result<runtime::gate::Pass, Failure> {
         self.inner.gate.enter().ok_or_else(|| Failure::overloaded("The node is stopping"))
     }
 
-    /// Refuses new requests of clients and waits for those under way.
+    /// Refuses new requests of clients and waits until those under way have ended.
     pub(crate) async fn drain(&self) {
         self.inner.gate.close().await;
     }
@@ -239,7 +239,7 @@ impl Shard {
         &self.inner.leader.definitions
     }
 
-    /// Waits for the right to take, list or clear snapshots. On shard 0.
+    /// Waits for the right to take, list or clear snapshots. To be called on shard 0.
     pub(crate) async fn begin_snapshots(&self) -> runtime::gate::Permit {
         self.inner.leader.snapshots.acquire(1).await
     }
@@ -277,28 +277,28 @@ impl Shard {
         &self.inner.prepared
     }
 
-    /// Plans of QUERY texts against the schema of this moment.
+    /// Plans of QUERY texts against the current schema.
     pub(crate) fn texts(&self) -> &RefCell<TextCache<Rc<Statement>>> {
         &self.inner.texts
     }
 
-    /// The schema that this shard serves, borrowed: not to be held over an await.
+    /// The schema that this shard serves, borrowed; must not be held across an await.
     pub(crate) fn schema_ref(&self) -> Ref<'_, Arc<Schema>> {
         self.inner.schema.borrow()
     }
 
-    /// Serves `schema` from now on.
+    /// Makes `schema` the one that this shard serves.
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.inner.texts.borrow_mut().clear();
         self.inner.schema.replace(schema);
     }
 
-    /// Waits until `pick` finds something in the schema.
+    /// Waits until `pick` returns something for the current schema.
     pub(crate) async fn schema_switched<T>(&self, pick: impl Fn(&Schema) -> Option<T>) -> T {
         self.inner.schema.wait_for(pick).await
     }
 
-    /// What evaluating terms needs from this shard.
+    /// The context for evaluating terms on this shard.
     pub(crate) fn evaluation(&self) -> Evaluation<'_> {
         Evaluation(&self.inner.clock)
     }

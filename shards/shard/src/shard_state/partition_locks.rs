@@ -1,14 +1,14 @@
-//! Locks of this core's partitions that requests of any core hold from one message to another.
+//! Locks of this core's partitions that requests of any core hold across several messages.
 //!
-//! Invariants: a lock is held until it is released by its ticket; at most [`LOCKS_MAX`] are locks.
+//! Invariants: a lock is held until its ticket is released; at most [`LOCKS_MAX`] are held.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
-/// Most locks of one core that are held this way; one more is OVERLOADED.
+/// Most locks of one core that are held this way; a request for one more is OVERLOADED.
 pub(crate) const LOCKS_MAX: usize = 16384;
 
-/// The locks that are held, by ticket. A `G` holds one lock while it lives.
+/// The locks held, by ticket. A `G` holds one lock until it is dropped.
 pub(crate) struct PartitionLocks<G> {
     guards: RefCell<BTreeMap<u64, G>>,
     next: Cell<u64>,
@@ -21,7 +21,7 @@ impl<G> Default for PartitionLocks<G> {
 }
 
 impl<G> PartitionLocks<G> {
-    /// Keeps a guard and gives its ticket; `None` if there are too many.
+    /// Keeps a guard and returns its ticket; `None` if too many are kept.
     pub(crate) fn keep(&self, guard: G) -> Option<u64> {
         let mut guards = self.guards.borrow_mut();
         if guards.len() >= LOCKS_MAX {
@@ -34,7 +34,7 @@ impl<G> PartitionLocks<G> {
 
     /// Releases the lock with this ticket, if it is held.
     pub(crate) fn release(&self, ticket: u64) {
-        // Dropped after the borrow: whoever waits for the lock may go on at once.
+        // Dropped after the borrow has ended: a task that waits for the lock may run at once.
         let guard = self.guards.borrow_mut().remove(&ticket);
         drop(guard);
     }

@@ -5,7 +5,7 @@ use runtime::sync::Condition;
 use std::cell::{Ref, RefCell};
 use std::sync::Arc;
 
-/// See the module.
+/// The current schema, with a wait queue.
 pub(crate) struct SchemaRegistry {
     schema: RefCell<Arc<Schema>>,
     replaced: Condition,
@@ -24,13 +24,13 @@ impl SchemaRegistry {
         self.schema.borrow()
     }
 
-    /// Puts `schema` in the place of the current one and wakes whoever waits for a change.
+    /// Replaces the current schema by `schema` and wakes the tasks that wait for a change.
     pub(crate) fn replace(&self, schema: Arc<Schema>) {
         *self.schema.borrow_mut() = schema;
         self.replaced.notify();
     }
 
-    /// Waits until `pick` finds something in the schema.
+    /// Waits until `pick` returns something for the current schema.
     pub(crate) async fn wait_for<T>(&self, pick: impl Fn(&Schema) -> Option<T>) -> T {
         self.replaced.wait(|| pick(&self.schema.borrow())).await
     }

@@ -1,4 +1,4 @@
-//! Traces of a shard's requests: beginning them, and adding to the current one. See `query_trace`.
+//! Traces of a shard's requests: beginning them, and adding to the current one. `query_trace` has the steps.
 
 use super::Shard;
 use crate::query_trace::{Event, Events, Trace, TracedRequest, in_slot};
@@ -9,7 +9,7 @@ use std::future::Future;
 use std::net::IpAddr;
 
 impl Shard {
-    /// A trace for a request of `client` that begins now.
+    /// Begins a trace for a request of `client`.
     pub fn begin_trace(&self, client: IpAddr) -> Trace {
         Trace::new(self.clock().timeuuid(), client, runtime::now())
     }
@@ -41,20 +41,20 @@ impl Shard {
 
     /// Runs a request of another core within a trace of its own and returns its output with the events.
     pub(crate) async fn traced_for_peer<F: Future>(&self, began: Instant, request: F) -> (F::Output, Events) {
-        // Only the events leave; id and client are those of the asking core's trace.
+        // Only the events are sent back; id and client belong to the trace on the core that asked.
         let trace = Trace::new([0; 16], self.config().listen_address, began);
         let output = self.traced(&trace, request).await;
         (output, trace.take_events())
     }
 
-    /// Tells the current trace that the request is a QUERY.
+    /// Describes the current request as a QUERY in its trace.
     pub(crate) fn trace_query(&self, text: &str, parameters: &QueryParameters<'_>) {
         self.describe_traced("Execute CQL3 query", |request| {
             request.query(text).page(parameters).levels(parameters);
         });
     }
 
-    /// Tells the current trace that the request is an EXECUTE; `values` in the order of `markers`.
+    /// Describes the current request as an EXECUTE in its trace; `values` are in the order of `markers`.
     pub(crate) fn trace_execute(
         &self,
         text: &str,
@@ -67,14 +67,14 @@ impl Shard {
         });
     }
 
-    /// Tells the current trace that the request is a BATCH.
+    /// Describes the current request as a BATCH in its trace.
     pub(crate) fn trace_batch(&self, parameters: &QueryParameters<'_>) {
         self.describe_traced("Execute batch of CQL3 queries", |request| {
             request.levels(parameters);
         });
     }
 
-    /// Tells the current trace that the request is a PREPARE.
+    /// Describes the current request as a PREPARE in its trace.
     pub(crate) fn trace_prepare(&self, text: &str) {
         self.describe_traced("Preparing CQL3 query", |request| {
             request.query(text);

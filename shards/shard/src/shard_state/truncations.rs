@@ -1,21 +1,21 @@
-//! When tables were emptied, for what is kept outside of them and must not come back: proposals of Paxos.
+//! When tables were truncated, for data that is kept outside of them and must not come back: proposals of Paxos.
 
 use model::{HashMap, TableId};
 use std::cell::RefCell;
 
-/// The last truncation of each table that had one.
+/// The time of the last truncation of each table that had one, microseconds since 1970.
 #[derive(Default)]
 pub(crate) struct Truncations(RefCell<HashMap<TableId, i64>>);
 
 impl Truncations {
-    /// A table was emptied at `micros` (since 1970).
+    /// Records that a table was truncated at `micros` since 1970.
     pub(crate) fn note(&self, table: TableId, micros: i64) {
         let mut known = self.0.borrow_mut();
         let last = known.entry(table).or_insert(micros);
         *last = micros.max(*last);
     }
 
-    /// Whether what was written at `micros` was in the table when it was emptied.
+    /// Whether what was written at `micros` was removed by the table's last truncation.
     pub(crate) fn covers(&self, table: TableId, micros: i64) -> bool {
         self.0.borrow().get(&table).is_some_and(|last| micros <= *last)
     }

@@ -2,7 +2,7 @@
 
 use crate::schema;
 
-/// The reason why a shard did not start, by the exit code of the node.
+/// The reason why a shard did not start; it determines the exit code of the node.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum StartError {

@@ -1,13 +1,13 @@
 //! Starting all cores of a node together, led by shard 0.
 //!
 //! 1. Every shard opens its part of the log and tells shard 0 the highest segment counter that it found.
-//! 2. Shard 0 replays the system tables and reads the schema from them, then sends it with the agreed counter floor.
-//! 3. Every shard opens its SSTables and replays its own tables. When all have, every shard starts its store and
-//!    flushes.
-//! 4. Shard 0 writes what a start changes and sends who the node is and what is prepared.
-//! 5. When all serve, all return.
+//! 2. Shard 0 replays the system tables, reads the schema from them and sends it with the agreed counter floor.
+//! 3. Every shard opens its SSTables and replays its own tables. When all have done so, every shard starts its store
+//!    and flushes.
+//! 4. Shard 0 writes what a start changes, and sends the node's identity and the prepared statements.
+//! 5. When all shards serve, all return.
 //!
-//! Invariants: no shard serves before every shard has replayed; a shard that fails makes all give up.
+//! Invariants: no shard serves before every shard has replayed; if one shard fails, all give up.
 
 mod error;
 
@@ -34,12 +34,12 @@ use runtime::{Class, ShardId};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// A clock that was set back by less is not reported.
+/// A clock that was set back by less than this is not reported.
 const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
-/// Most messages of other cores that are taken together.
+/// Most messages of other cores that are received together.
 const TOGETHER_MAX: usize = 16;
 
-/// Runs the steps on the current shard.
+/// Runs all steps on the current shard.
 pub(crate) async fn start(
     config: Config,
     mesh: runtime::Mesh<Message>,
@@ -99,7 +99,7 @@ pub(crate) async fn start(
         }
     });
     for (table, truncation) in &truncations {
-        // The record is in milliseconds: all of its microseconds count.
+        // The record is in milliseconds: include all microseconds of that millisecond.
         shard.truncations().note(*table, truncation.at_millis.saturating_mul(1000).saturating_add(999));
     }
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
@@ -116,7 +116,7 @@ pub(crate) async fn start(
     Ok(shard)
 }
 
-/// What a shard has when its store takes writes.
+/// The state of a shard whose store takes writes.
 struct Begun {
     store: Store,
     schema: Arc<Schema>,
@@ -125,7 +125,7 @@ struct Begun {
     truncations: Vec<(TableId, Truncation)>,
     /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.
     timestamp: i64,
-    /// Whether what was replayed is in SSTables and no segment of an earlier run is left; known on shard 0.
+    /// Whether all replayed records are in SSTables and no segment of an earlier run is left; known only on shard 0.
     released: bool,
 }
 
@@ -201,7 +201,8 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
         store.release_replayed().await.map_err(store_error)?;
     }
     let identity = schema::settle(config, &store, &loaded).await?;
-    // Drops of columns are stored in whole milliseconds, rounded up.
+    // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that
+    // much.
     let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
     let statements = prepared.into();
@@ -262,11 +263,11 @@ async fn replay(
     Ok(store.recorded_time())
 }
 
-/// Lets the store take writes and flushes what was replayed; returns whether all of it is in SSTables. No shard begins
-/// before every shard has looked for SSTables, so that none meets one that is being written.
+/// Lets the store take writes and flushes what was replayed; returns whether all of it is in SSTables. No shard does
+/// this before every shard has listed its SSTables, so that none finds one that is being written.
 async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
     store.start(counter_floor).await.map_err(store_error)?;
-    // A disk without room must not keep a node from serving what it has.
+    // A full disk must not keep a node from serving what it has.
     let flushed = store.flush_replayed().await;
     if let Err(error) = &flushed {
         tracing::warn!(%error, "what was replayed stays in the log");
@@ -292,10 +293,10 @@ fn start_error(error: StepError) -> StartError {
     if error.corrupt { StartError::Corrupt(error.text) } else { StartError::Failed(error.text) }
 }
 
-/// This shard's end of the conversation of starting.
+/// This shard's side of the steps that shards exchange when they start.
 struct Steps {
     mailbox: Mailbox,
-    /// Requests of shards that serve already while this one still waits for its step.
+    /// Requests of shards that serve already while this one still awaits a step.
     early: Vec<(ShardId, Message)>,
 }
 
@@ -319,7 +320,7 @@ impl Steps {
         Ok(found)
     }
 
-    /// Receives the next step, which must be one that `pick` knows.
+    /// Receives the next step; fails unless `pick` accepts it.
     async fn next<T>(&mut self, pick: impl Fn(&StartStep) -> Option<T>) -> Result<T, StartError> {
         loop {
             match self.mailbox.recv().await {

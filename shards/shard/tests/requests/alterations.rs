@@ -1,5 +1,5 @@
 //! ALTER of tables, types and keyspaces through [`shard::Shard`] in the simulator: prepared statements, drops of
-//! columns and their data over crashes, what every core is told.
+//! columns and their data across crashes, and the changes that every core is told about.
 
 use super::world::{Request, World, int, number, rows_of, values};
 use model::ErrorCode;
@@ -55,7 +55,7 @@ fn statements_of_an_altered_table_are_prepared_again() {
         }
         assert!(is_unprepared(&mut world, 0, other), "its type was altered");
         let other = world.prepare(0, "SELECT * FROM k.other WHERE p = ?").expect("prepares");
-        // What a restart finds are the statements that still hold.
+        // A restart finds exactly the statements that are still valid.
         let id = world.prepare(0, select).expect("prepares");
         world.run_query("ALTER TABLE k.t ADD z int");
         world.crash();
@@ -77,7 +77,7 @@ fn what_was_written_before_a_column_was_dropped_does_not_come_back() {
                 }
             };
             for p in 0..10 {
-                // The clock may go back over a restart.
+                // The clock may go back across a restart.
                 world.run_query(&format!("INSERT INTO k.t (p, c, v, w) VALUES ({p}, 0, 1, 2) USING TIMESTAMP 1000"));
             }
             restart(&mut world, 0, later);
@@ -126,7 +126,7 @@ fn alterations_survive_a_crash() {
             world.on(core, |shard, _| async move {
                 let schema = shard.schema();
                 let mut keyspace = model::Keyspace::clone(schema.keyspace("k").expect("a keyspace"));
-                // Numbers are given anew at every start.
+                // Column ids are assigned anew at every start.
                 for table in keyspace.tables.values_mut() {
                     std::sync::Arc::make_mut(table).number_columns();
                 }

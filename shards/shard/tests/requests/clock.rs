@@ -4,7 +4,7 @@ use super::world::{NODE, World};
 
 const HOUR: i64 = 3_600_000_000;
 
-/// A write of a run whose clock is an hour ahead, the end of that run, and a write of the next one.
+/// A write in a run whose clock is an hour ahead, the end of that run by `end`, and a write in the next run.
 fn later_write_wins(end: impl Fn(&mut World)) {
     for shards in [1, 2] {
         let mut world = World::start(shards);

@@ -1,4 +1,4 @@
-//! Conditional changes that meet others of their partition.
+//! Conditional changes that compete with others for their partition.
 
 use super::world::{NODE, Request, World, number, plain, rows_of};
 use model::ErrorCode;
@@ -11,7 +11,7 @@ use std::time::Duration;
 #[test]
 fn who_waits_too_long_for_others_of_a_partition_is_told() {
     let mut world = World::with_config(1, |config| {
-        // Every step of a round takes most of a second.
+        // Every step of a round that waits for the log takes most of a second.
         config.sync = SyncMode::Group { window: Duration::from_secs(1) };
         config.cas_contention_timeout = Duration::from_millis(600);
         config.write_timeout = Duration::from_secs(20);
@@ -22,7 +22,7 @@ fn who_waits_too_long_for_others_of_a_partition_is_told() {
         const CHANGE: &str = "INSERT INTO k.t (k, v) VALUES (1, 1) IF NOT EXISTS";
         let (other, shared) = (shard.clone(), session.clone());
         let first = runtime::spawn(async move { other.query(&shared, CHANGE, &plain()).await });
-        // The simulator's clock moves on when nobody has anything to do: the first one has the lock then.
+        // The simulator's clock advances when no task can run: by then the first change has the lock.
         runtime::sleep(Duration::from_millis(1)).await;
         let begun = runtime::now();
         let failure = shard.query(&session, CHANGE, &plain()).await.expect_err("it waits too long");
@@ -44,7 +44,7 @@ fn what_the_log_may_not_have_is_settled_before_it_is_read() {
     });
     world.run_query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     world.run_query("CREATE TABLE k.t (k int PRIMARY KEY, v int, filling text)");
-    // No room for another segment.
+    // The disk has no room for another segment.
     world.sim.set_disk_fault(NODE, |call, _| {
         matches!(call, DiskCall::Open | DiskCall::Write).then(|| ErrorKind::StorageFull.into())
     });
@@ -63,14 +63,14 @@ fn what_the_log_may_not_have_is_settled_before_it_is_read() {
     let second = format!("INSERT INTO k.t (k, v) VALUES ({key}, 2) IF NOT EXISTS");
     assert!(world.try_query(0, &second, Request::default()).is_err(), "the first may still come to nothing");
     world.sim.clear_disk_fault(NODE);
-    // The simulator's time: a step of waiting for the log, a second of it at most.
+    // Retries every 10 ms of simulated time, for a second at most, until the log has found room.
     let answer = (0..100).find_map(|_| {
         world.on(0, |_, _| runtime::sleep(Duration::from_millis(10)));
         world.try_query(0, &second, Request::default()).ok()
     });
     let rows = rows_of(answer.expect("the log finds the room again within a second"));
     assert_eq!(number(&rows[0][0]), 0, "the first was in time");
-    // What was told holds, though the log's time to sync has not come.
+    // An answer that was given stays true, although the log's periodic sync has not happened yet.
     world.crash();
     world.run(1);
     assert_eq!(world.ints(&format!("SELECT v FROM k.t WHERE k = {key}")), [[1]]);

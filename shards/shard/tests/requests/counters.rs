@@ -1,4 +1,4 @@
-//! Counters: changes from all cores add up, also over restarts and when nobody waits for their end.
+//! Counters: changes from all cores add up, even across restarts and when no client waits for their end.
 
 use super::world::{Request, Value, World, int, plain, values};
 use model::BatchKind;
@@ -14,7 +14,7 @@ fn world(shards: usize) -> World {
     world
 }
 
-/// Runs one statement so many times at once on a core.
+/// Runs a statement `times` times concurrently on a core.
 fn at_once(world: &mut World, core: usize, text: &'static str, times: usize) {
     world.on(core, move |shard, session| async move {
         let run = |_| {

@@ -1,5 +1,5 @@
-//! DDL and TRUNCATE through [`shard::Shard`] in the simulator: what is gone stays gone, what is there stays there, over
-//! crashes and with another number of cores.
+//! DDL and TRUNCATE through [`shard::Shard`] in the simulator: across crashes, and with another number of cores,
+//! dropped data stays gone and all other data stays.
 
 use super::world::{Request, World, number};
 use model::ErrorCode;

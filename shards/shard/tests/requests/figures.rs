@@ -1,4 +1,5 @@
-//! What `system_views` tells after known work: reads, writes, batches, statements, snapshots, waiting requests.
+//! The metrics that `system_views` shows after known work: reads, writes, batches, statements, snapshots, waiting
+//! requests.
 
 use super::world::{Request, World, int, text, values};
 use model::BatchKind;
@@ -18,7 +19,7 @@ fn world(shards: usize) -> World {
     world
 }
 
-/// A figure of table `t` or another of keyspace `k`.
+/// The value of `column` for a table of keyspace `k`, in the virtual table `of`.
 fn figure(world: &mut World, of: &str, column: &str, table: &str) -> Vec<u8> {
     let query = format!("SELECT {column} FROM system_views.{of} WHERE keyspace_name = 'k' AND table_name = '{table}'");
     let last = world.rows_on(0, &query);
@@ -96,7 +97,7 @@ fn what_reads_meet_is_shown_while_it_is_recent() {
     }
     assert_eq!(of(&mut world, "rows_per_read", "max"), 0.0);
     assert_eq!(count(&mut world, "rows_per_read", "t"), 2);
-    // A table that is dropped takes its figures with it.
+    // The metrics of a table are dropped with it.
     world.run_query("DROP TABLE k.t");
     world.run_query(TABLE);
     assert_eq!(count(&mut world, "rows_per_read", "t"), 0);
@@ -130,7 +131,7 @@ fn batches_and_statements_are_counted() {
     assert_eq!(value(&mut world, "prepared_statements_evicted"), 0.0);
     let regular = value(&mut world, "regular_statements_executed");
     let ratio = value(&mut world, "prepared_statements_ratio");
-    // The queries for the figures are statements themselves.
+    // The queries for the metrics are statements themselves.
     assert_eq!(ratio, 2.0 / (2.0 + regular + 1.0));
 }
 
@@ -183,7 +184,7 @@ fn what_is_on_disk_is_shown_in_mebibytes() {
 #[test]
 fn requests_that_wait_are_shown() {
     let mut world = world(2);
-    // A read of the running requests waits for the other core: it sees itself.
+    // A read of the running requests waits for the other core, so it finds itself in the list.
     for core in 0..2 {
         let query = "SELECT thread_id, task FROM system_views.queries";
         let rows = world.rows_on(core, query);

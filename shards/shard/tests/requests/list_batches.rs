@@ -1,4 +1,4 @@
-//! Batches that change elements of lists, from several cores at the same time.
+//! Batches that change elements of lists, from several cores concurrently.
 
 use super::world::{World, plain};
 use model::{BatchEntry, BatchKind, BatchStatement};
@@ -9,9 +9,9 @@ use std::time::Duration;
 
 /// Batches per core.
 const BATCHES: i32 = 8;
-/// Partitions that each batch changes, in an order of its own.
+/// Partitions that each batch changes, in an order that differs from batch to batch.
 const PARTITIONS: i32 = 4;
-/// Elements of each list at first.
+/// Initial number of elements of each list.
 const ELEMENTS: i32 = 40;
 
 #[test]

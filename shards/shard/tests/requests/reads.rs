@@ -9,7 +9,7 @@ fn world(shards: usize) -> World {
     world
 }
 
-/// Partitions 0..`partitions` of `rows` rows each.
+/// Fills partitions 0 to `partitions` - 1 with `rows` rows each.
 fn fill(world: &mut World, partitions: i32, rows: i32) {
     let insert = world.prepare(0, "INSERT INTO k.t (a, b, c, v) VALUES (?, ?, ?, ?)").expect("prepared");
     for a in 0..partitions {
@@ -30,7 +30,7 @@ fn in_answers_in_key_order_whatever_the_cores() {
             let expected: Vec<(i64, i64)> = [1, 2, 3, 7, 9].into_iter().flat_map(|a| [(a, 0), (a, 1)]).collect();
             assert_eq!(found, expected);
         }
-        // More keys than are read at once, over pages that end anywhere.
+        // More keys than are read concurrently, with pages that end anywhere.
         let keys: Vec<String> = (0..30).rev().map(|a| a.to_string()).collect();
         let query = format!("SELECT a, b FROM k.t WHERE a IN ({})", keys.join(", "));
         let expected: Vec<i64> = (0..30).flat_map(|a| [a, a]).collect();
@@ -102,7 +102,7 @@ fn scans_are_merged_by_token_at_every_page_size() {
             let pages = world.pages(query, page_size);
             let found: Vec<(i64, i64)> = pages.iter().flatten().map(|row| (number(&row[0]), number(&row[1]))).collect();
             assert_eq!(found, all, "{shards} {page_size}");
-            // A page that is filled exactly is followed by one, if only an empty one.
+            // A page that is exactly full is followed by another, possibly empty one.
             assert_eq!(pages.len(), 75 / page_size as usize + 1);
         }
         let limited = world.pages("SELECT a, b FROM k.t LIMIT 10", 5);

@@ -1,8 +1,8 @@
-//! Random SELECTs against what their words mean, whole and in pages.
+//! Random SELECTs compared with their meaning, in one piece and in pages.
 
 use super::world::{World, number};
 
-/// A small generator: the test's cases, not its subject.
+/// A small random generator.
 struct Dice(u64);
 
 impl Dice {
@@ -30,7 +30,7 @@ fn compare<T: Ord>(left: T, operator: &str, right: T) -> bool {
     }
 }
 
-/// a, b, c, v.
+/// The columns a, b, c, v.
 type Row = [i64; 4];
 type Condition = Box<dyn Fn(&Row) -> bool>;
 
@@ -38,7 +38,7 @@ const PARTITIONS: i64 = 9;
 const VALUES: i64 = 4;
 const SHARDS: usize = 3;
 
-/// A relation of column `at`, as text and as what it means.
+/// A random relation on column `at`, as text and as its meaning.
 fn relation(dice: &mut Dice, at: usize, end: i64) -> (String, Condition) {
     let name = ["a", "b", "c", "v"][at];
     if dice.below(3) == 0 {
@@ -53,7 +53,7 @@ fn relation(dice: &mut Dice, at: usize, end: i64) -> (String, Condition) {
 struct Query {
     text: String,
     conditions: Vec<Condition>,
-    /// Keys come in their order; else by token.
+    /// Whether keys come in their own order instead of by token.
     by_key: bool,
     reversed: bool,
     per_partition: usize,
@@ -120,7 +120,7 @@ fn query(dice: &mut Dice, table: &str) -> Query {
     Query { text, conditions, by_key, reversed, per_partition, limit }
 }
 
-/// What a query gives, out of all rows in the order of tokens.
+/// The rows that a query must return; `all` has all rows in the order of tokens.
 fn expected(query: &Query, all: &[Row]) -> Vec<Row> {
     let mut rows = all.to_vec();
     if query.by_key {

@@ -1,4 +1,4 @@
-//! Tombstones, batches and guardrails at their thresholds and one past them, with Cassandra's texts.
+//! Tombstones, batches and guardrails exactly at their thresholds and one beyond, with Cassandra's texts.
 
 use super::world::{NODE, Request, World};
 use model::failure::{Detail, FailureReason};
@@ -89,7 +89,7 @@ fn reads_of_tombstones_warn_and_then_fail() {
             assert_eq!((consistency, received, block_for, data_present), (Consistency::One, 0, 1, false));
             assert_eq!(failures[0].1, FailureReason::ReadTooManyTombstones);
         }
-        // Deleting the partition leaves one deletion, which is none of these.
+        // Deleting a partition leaves a single deletion, which does not count as a tombstone.
         world.run_query("DELETE FROM k.t WHERE k = 4");
         assert_eq!(warnings(&mut world, "SELECT * FROM k.t WHERE k = 4"), Vec::<String>::new());
     }

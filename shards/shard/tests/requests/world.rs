@@ -19,7 +19,7 @@ type Job = Box<dyn FnOnce(Shard) -> Pin<Box<dyn Future<Output = ()>>>>;
 /// A row as bytes.
 pub(crate) type Row = Vec<Option<Vec<u8>>>;
 
-/// One core, as the test reaches it.
+/// One core, as the test communicates with it.
 #[derive(Clone, Default)]
 struct Core {
     jobs: Rc<RefCell<VecDeque<Job>>>,
@@ -43,12 +43,12 @@ pub(crate) struct World {
     tweak: fn(&mut Config),
 }
 
-/// A request's parameters at ONE, without anything else.
+/// Parameters of a request at ONE without anything else.
 pub(crate) fn plain<'a>() -> QueryParameters<'a> {
     QueryParameters::new(Consistency::One)
 }
 
-/// What a request carries, owned.
+/// The variable parts of a request, owned.
 #[derive(Clone, Default)]
 pub(crate) struct Request {
     pub(crate) consistency: Option<Consistency>,
@@ -117,17 +117,17 @@ fn config(shards: usize, memory_bytes: usize) -> Config {
 }
 
 impl World {
-    /// A node of `shards` cores that serves.
+    /// Starts a node of `shards` cores and waits until it serves.
     pub(crate) fn start(shards: usize) -> World {
         World::with_memory(shards, 64 << 20)
     }
 
-    /// The same with `memory_bytes` per core.
+    /// Starts a node with `memory_bytes` per core.
     pub(crate) fn with_memory(shards: usize, memory_bytes: usize) -> World {
         World::start_with(shards, memory_bytes, |_| {})
     }
 
-    /// The same with a configuration that `tweak` changed.
+    /// Starts a node with the configuration as `tweak` changed it.
     pub(crate) fn with_config(shards: usize, tweak: fn(&mut Config)) -> World {
         World::start_with(shards, 64 << 20, tweak)
     }
@@ -139,7 +139,7 @@ impl World {
         world
     }
 
-    /// Starts the stopped node with `shards` cores.
+    /// Starts the stopped node again, with `shards` cores.
     pub(crate) fn run(&mut self, shards: usize) {
         self.session = Rc::default();
         self.cores = (0..shards).map(|_| Core::default()).collect();
@@ -166,7 +166,7 @@ impl World {
         assert_eq!(stop, Stop::Condition, "the node serves");
     }
 
-    /// Stops the node in order.
+    /// Stops the node cleanly.
     pub(crate) fn stop(&mut self) {
         self.cores.iter().for_each(|core| core.stop.set(true));
         for _ in 0..1_000_000 {
@@ -183,7 +183,7 @@ impl World {
         self.sim.crash(NODE);
     }
 
-    /// Runs a job on a core and waits for what it gives.
+    /// Runs a job on a core and returns its result.
     pub(crate) fn on<T: 'static, Fut: Future<Output = T> + 'static>(
         &mut self,
         core: usize,
@@ -203,18 +203,18 @@ impl World {
         result.borrow_mut().take().expect("a result")
     }
 
-    /// QUERY on a core.
+    /// Runs a QUERY on a core.
     pub(crate) fn try_query(&mut self, core: usize, text: &str, request: Request) -> Result<Answer, Failure> {
         let text = text.to_owned();
         self.on(core, |shard, session| async move { shard.query(&session, &text, &request.parameters()).await })
     }
 
-    /// QUERY on core 0 that succeeds.
+    /// Runs a QUERY on core 0, which must succeed.
     pub(crate) fn run_query(&mut self, text: &str) -> Answer {
         self.try_query(0, text, Request::default()).unwrap_or_else(|failure| panic!("{text}: {failure}"))
     }
 
-    /// The text of the failure of a QUERY.
+    /// The failure's text of a QUERY on core 0, which must fail.
     pub(crate) fn refusal(&mut self, text: &str, request: Request) -> String {
         match self.try_query(0, text, request) {
             Err(failure) => failure.text.into_owned(),
@@ -228,12 +228,12 @@ impl World {
         rows_of(answer.unwrap_or_else(|failure| panic!("{text}: {failure}")))
     }
 
-    /// The ints of a QUERY on core 0; -1 for null.
+    /// The integers in the result of a QUERY on core 0; -1 for null.
     pub(crate) fn ints(&mut self, text: &str) -> Vec<Vec<i64>> {
         self.rows_on(0, text).iter().map(|row| row.iter().map(number).collect()).collect()
     }
 
-    /// All pages of a QUERY, each asked of the next core.
+    /// All pages of a QUERY; each page is requested from the next core.
     pub(crate) fn pages(&mut self, text: &str, page_size: i32) -> Vec<Vec<Row>> {
         let mut pages = Vec::new();
         let mut paging_state = None;
@@ -250,7 +250,7 @@ impl World {
         pages
     }
 
-    /// PREPARE on a core.
+    /// Runs a PREPARE on a core.
     pub(crate) fn prepare(&mut self, core: usize, text: &str) -> Result<[u8; 16], Failure> {
         let text = text.to_owned();
         self.on(core, |shard, session| async move {
@@ -259,12 +259,12 @@ impl World {
         })
     }
 
-    /// EXECUTE on a core.
+    /// Runs an EXECUTE on a core.
     pub(crate) fn execute(&mut self, core: usize, id: [u8; 16], request: Request) -> Result<Answer, Failure> {
         self.on(core, move |shard, session| async move { shard.execute(&session, &id, &request.parameters()).await })
     }
 
-    /// A BATCH of texts on a core.
+    /// Runs a BATCH of texts on a core.
     pub(crate) fn batch(&mut self, core: usize, kind: BatchKind, texts: &[String]) -> Result<Answer, Failure> {
         let texts = texts.to_vec();
         self.on(core, move |shard, session| async move {
@@ -281,7 +281,7 @@ impl World {
         self.on(core, |shard, _| async move { shard.messages_sent() })
     }
 
-    /// Schema changes that a core was told of.
+    /// Number of schema changes that a core was told about.
     pub(crate) fn changes(&self, core: usize) -> usize {
         self.cores[core].changes.borrow().len()
     }

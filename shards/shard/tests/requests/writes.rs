@@ -36,7 +36,7 @@ fn cells_rows_ranges_and_partitions_are_written_and_deleted() {
         world.run_query("UPDATE k.t SET v = 7, w = 'x' WHERE a IN (1, 2) AND b = 5 AND c IN (1, 2)");
         assert_eq!(world.ints("SELECT c, v FROM k.t WHERE a = 1"), [[1, 7], [2, 7]]);
         assert_eq!(world.ints("SELECT c, v FROM k.t WHERE a = 2 AND b = 5"), [[1, 7], [2, 7]]);
-        // A row that UPDATE made goes with its last cell, one that INSERT made does not.
+        // A row that UPDATE made disappears with its last cell; one that INSERT made does not.
         world.run_query("UPDATE k.t SET v = null, w = null WHERE a = 1 AND b = 5 AND c = 1");
         assert_eq!(world.ints("SELECT c FROM k.t WHERE a = 1"), [[2]]);
     }
@@ -89,7 +89,7 @@ fn nulls_unset_and_key_limits_have_cassandra_s_texts() {
     world.try_query(0, insert, key(65535)).expect("the longest key");
     assert_eq!(world.rows_on(1, "SELECT p FROM k.s")[0][0].as_ref().map(Vec::len), Some(65535));
 
-    // Unset leaves what is there, null deletes it.
+    // Deleting a partition leaves a single deletion, which does not count as a tombstone.
     let insert = "INSERT INTO k.t (a, b, c, v, w) VALUES (9, 9, 9, ?, ?)";
     world.try_query(0, insert, values(&[int(1), text("w")])).expect("written");
     world.try_query(0, insert, values(&[Value::Unset, Value::Null])).expect("written");
@@ -226,7 +226,7 @@ fn the_longest_clustering_is_written_and_one_more_byte_is_not() {
     assert_eq!(world.refusal(insert, of(65535, 1)), "Key length of 65536 is longer than maximum of 65535");
     let rows = world.rows_on(1, "SELECT c, d FROM k.c WHERE p = 1");
     assert_eq!(rows[0].iter().map(|cell| cell.as_ref().map(Vec::len)).collect::<Vec<_>>(), [Some(65534), Some(1)]);
-    // A page that ends there is resumed.
+    // A page that ends at this row can be resumed.
     world.try_query(0, insert, of(65533, 2)).expect("written");
     assert_eq!(world.pages("SELECT c FROM k.c WHERE p = 1", 1).concat().len(), 2);
 }
