@@ -147,7 +147,7 @@ enum WarmupChoice {
     Fixed(Duration),
 }
 
-/// The plan of a command line without options.
+/// The plan for a command line without options.
 pub fn default_plan() -> Plan {
     #[derive(Parser)]
     struct Alone {
@@ -166,7 +166,7 @@ impl RunArguments {
         }
     }
 
-    /// The plan; an error names what does not fit.
+    /// Turns the settings into a plan. The error names the settings that do not fit together.
     pub fn plan(&self) -> Result<Plan, String> {
         let mut hosts = Vec::new();
         for host in &self.host {

@@ -1,4 +1,4 @@
-//! The commands of `helenus bench`: parses the command line and carries it out.
+//! The commands of `helenus bench`: parses the command line and runs the command.
 
 use crate::arguments::{RunArguments, default_plan, duration};
 use crate::outcome::Outcome;
@@ -95,7 +95,7 @@ pub fn run(words: impl Iterator<Item = String>) -> u8 {
         match Arguments::try_parse_from(std::iter::once("helenus bench".to_string()).chain(words)) {
             Ok(arguments) => obey(arguments.command),
             Err(error) => {
-                // Help and version are no errors; what cannot be printed has nowhere else to go.
+                // This also prints help and version. If printing fails there is nowhere else to report it.
                 let _ = error.print();
                 return if error.use_stderr() { REFUSED } else { 0 };
             }
@@ -150,13 +150,13 @@ fn single(title: &str, plan: &Plan, files: &Files) -> Result<u8, String> {
     Ok(code)
 }
 
-/// The command line as one line of text, without its password.
+/// The command line as one line of text, with the password hidden.
 fn shown(words: &[String]) -> String {
     let hide = |word: &String| if word.starts_with("password=") { "password=...".to_string() } else { word.clone() };
     words.iter().map(hide).collect::<Vec<_>>().join(" ")
 }
 
-/// Prefixes the titles of several runs with the title asked for.
+/// Prefixes the titles of several runs with the title that the user has given, if any.
 fn entitle(runs: &mut [Titled], files: &Files) {
     if let Some(title) = &files.title {
         runs.iter_mut().for_each(|(name, _)| *name = format!("{title}, {name}"));
@@ -180,7 +180,7 @@ fn sweep(rates: &[f64], depths: &[usize], plan: &Plan, arrivals: Arrivals, files
     }
     entitle(&mut runs, files);
     files.write(&runs)?;
-    // The first runs may be valid although the last rates are beyond the server.
+    // The worst verdict decides: the first runs may be valid although the last rates are beyond the server.
     Ok(runs.iter().map(|(_, outcome)| outcome.verdict.exit_code()).max().unwrap_or(0))
 }
 
@@ -241,7 +241,7 @@ fn closed_has_no_arrivals(closed: bool, arrivals: Arrivals) -> Result<(), String
     }
 }
 
-/// The plan of a run after the first one: the tables exist and are filled.
+/// The plan of a further run, which finds the tables created and filled.
 fn filled(mut plan: Plan) -> Plan {
     (plan.data.populate, plan.data.truncate) = (false, false);
     plan

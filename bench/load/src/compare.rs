@@ -1,28 +1,29 @@
-//! Comparison of two runs: how large their difference is, and whether it is more than noise.
+//! Compares two runs: how large their difference is, and whether it is more than noise.
 //!
 //! 1. The samples are the measured windows of each report.
-//! 2. Effect size: the difference of the means as a share of A's, and Cliff's delta (how much more often a window of B
-//!    exceeds one of A than the other way round, -1 to 1).
+//! 2. Effect size: the difference of the means as a share of A's mean, and Cliff's delta (how much more often a window
+//!    of B exceeds one of A than the other way round, -1 to 1).
 //! 3. Confidence interval, 95%, of the difference of the means: a moving-block bootstrap, since neighbouring windows
-//!    are alike (H. R. Künsch, 1989). p: Mann-Whitney's U with the normal approximation and ties, for the reader.
+//!    are alike (H. R. Künsch, 1989). The p of Mann-Whitney's U (normal approximation, corrected for ties) is only
+//!    shown.
 //! 4. The runs differ if the interval does not contain 0.
 //!
-//! Invariants: the same files give the same output: the resampling has a fixed seed.
+//! Invariants: the same files give the same output, because the resampling has a fixed seed.
 
 use crate::report::json::FORMAT;
 use runtime::rng::Rng;
 use serde_json::Value;
 use std::fmt::Write;
 
-/// Windows that a run needs.
+/// Least number of measured windows of a run that can be compared.
 const WINDOWS_MIN: usize = 5;
 const RESAMPLES: usize = 10_000;
-/// Probability of both tails outside the interval together.
+/// Probability outside the confidence interval, both tails together.
 const ALPHA: f64 = 0.05;
 
 /// A report's measured windows.
 pub struct Samples {
-    /// Its title and its verdict.
+    /// The report's title and verdict.
     pub title: String,
     /// Whether its verdict is VALID.
     pub verdict: String,
@@ -75,7 +76,7 @@ pub struct Difference {
     pub means: (f64, f64),
     /// (B - A) / A.
     pub share: f64,
-    /// Its confidence interval.
+    /// The 95% confidence interval of `share`.
     pub interval: (f64, f64),
     /// Cliff's delta.
     pub delta: f64,
@@ -84,7 +85,7 @@ pub struct Difference {
 }
 
 impl Difference {
-    /// Compares samples, neither empty.
+    /// Compares two samples, neither of them empty.
     pub fn of(a: &[f64], b: &[f64]) -> Difference {
         let means = (mean(a), mean(b));
         let mut rng = Rng::new(0x636f_6d70_6172_6521);
@@ -101,7 +102,7 @@ impl Difference {
         Difference { means, share, interval: (at(ALPHA / 2.0), at(1.0 - ALPHA / 2.0)), delta, p }
     }
 
-    /// Whether B differs.
+    /// Whether B differs from A: the interval does not contain 0.
     pub fn is_one(&self) -> bool {
         self.interval.0 > 0.0 || self.interval.1 < 0.0
     }
@@ -162,8 +163,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// The mean of a resample of the same size: blocks of neighbours drawn at random, which continue at the start after the
-/// end.
+/// The mean of a resample of the same size, which is made of random blocks of neighbours. A block that reaches the end
+/// continues at the start.
 fn resampled_mean(values: &[f64], rng: &mut Rng) -> f64 {
     let count = values.len();
     let block = (count as f64).cbrt().round().max(1.0) as usize;
@@ -231,7 +232,7 @@ mod tests {
     fn alike_runs_do_not_differ() {
         let found =
             (0..40).filter(|n| Difference::of(&noisy(100.0, 5.0, 30, *n), &noisy(100.0, 5.0, 30, n + 100)).is_one());
-        // One in twenty is what an interval of 95% means; twice that leaves room for few windows.
+        // With an interval of 95%, one comparison in twenty (2 of 40) differs by chance; 6 leaves room for few windows.
         assert!(found.count() <= 6);
         let same = noisy(100.0, 5.0, 30, 1);
         let difference = Difference::of(&same, &same);

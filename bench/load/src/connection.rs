@@ -1,7 +1,7 @@
-//! A connection that carries load: requests under way by stream number, frames out, answers in.
+//! A connection that carries load: sends requests, receives answers, and keeps the requests under way by stream number.
 //!
-//! Invariants: a stream number is either free or has one slot taken; a request that timed out keeps its number until
-//! its answer comes, so that a late answer is never taken for another's.
+//! Invariants: a stream number is either free or in use by one request; a request that timed out keeps its number until
+//! its answer comes, so that a late answer is never taken for the answer to another request.
 
 use crate::session::Session;
 use crate::statement::{Body, Common, Statement};
@@ -40,7 +40,8 @@ pub struct Connection {
 const QUEUED_MAX: usize = 1 << 20;
 
 impl Connection {
-    /// Prepares `texts` and makes room for `depth` requests. The decoder goes to [`Inbox`].
+    /// Prepares the statements `texts` on the connection, which can then carry `depth` requests at once. Returns it
+    /// with the [`Inbox`] for what it receives.
     pub async fn prepare(
         mut session: Session,
         texts: &[String],
@@ -95,7 +96,7 @@ impl Connection {
         let mut slots = self.slots.borrow_mut();
         let slot = slots.get_mut(usize::try_from(number).ok()?)?;
         let taken = *slot;
-        // A stream number without a request has no time.
+        // The slot of a free stream number has the default time.
         if taken.sent == Instant::default() {
             return None;
         }
@@ -107,8 +108,8 @@ impl Connection {
         Some(taken)
     }
 
-    /// Gives up on requests sent before `limit` and calls `f` for each. Returns true if no stream number is left for
-    /// new ones.
+    /// Marks requests that were sent before `limit` as timed out and calls `f` for each. Returns true if all stream
+    /// numbers belong to requests that timed out.
     pub fn expire(&self, limit: Instant, mut f: impl FnMut(Slot)) -> bool {
         let mut slots = self.slots.borrow_mut();
         for slot in slots.iter_mut().filter(|slot| slot.waiting && slot.sent < limit) {
@@ -119,7 +120,7 @@ impl Connection {
         self.timed_out.get() == slots.len()
     }
 
-    /// The requests without an answer.
+    /// The requests under way that have not timed out.
     pub fn waiting(&self) -> Vec<Slot> {
         self.slots.borrow().iter().filter(|slot| slot.waiting).copied().collect()
     }
@@ -135,15 +136,15 @@ impl Connection {
     }
 }
 
-/// Received bytes on their way to answers.
+/// Turns received bytes into answers.
 pub struct Inbox {
-    /// Decoder of segments; `None` for protocol versions without them.
+    /// The decoder of segments; `None` for protocol versions without segments.
     decoder: Option<Decoder>,
     /// The beginning of a frame that has not arrived completely.
     rest: Vec<u8>,
 }
 
-/// An answer as it lies in the received bytes.
+/// An answer that borrows its body from the received bytes.
 pub struct Frame<'a> {
     /// Its flags, as in [`wire::flags`].
     pub flags: u8,
@@ -156,7 +157,7 @@ pub struct Frame<'a> {
 }
 
 impl Inbox {
-    /// Calls `f` for every complete frame. An error ends the connection.
+    /// Adds received bytes and calls `f` for every complete frame. After an error the connection must be closed.
     pub fn feed(&mut self, bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<(), String> {
         if let Some(decoder) = &mut self.decoder {
             decoder.feed(bytes);
@@ -187,10 +188,10 @@ impl Inbox {
     }
 }
 
-/// Largest answer that is taken.
+/// The largest body of an answer that is accepted.
 const BODY_BYTES_MAX: usize = 256 << 20;
 
-/// Length of the complete frames at the front of the bytes.
+/// Calls `f` for each complete frame at the front of `bytes`. Returns the length of these frames.
 fn whole_frames(bytes: &[u8], mut f: impl FnMut(Frame<'_>)) -> Result<usize, String> {
     let mut at = 0;
     while let Some(&[_, flags, high, low, opcode, a, b, c, d]) = bytes[at..].first_chunk::<HEADER_BYTES>() {

@@ -1,13 +1,15 @@
 //! The load of one thread: sends due operations, receives answers, ends windows.
 //!
-//! 1. The first thread makes keyspace and table; then every thread connects; when all have, the start is fixed.
-//! 2. One task per connection receives and hands each answer to the recorder. In a closed loop it sends the next
-//!    operation at once; otherwise a task sleeps until the schedule's next arrival, and answers look at the schedule as
-//!    well, since they free requests.
-//! 3. At the end of each window the recorder rolls and requests that take too long are given up. The first thread
-//!    decides when the warm-up is over and so when the run ends; the others learn it from [`Shared`].
-//! 4. At the end nothing more is sent. The thread waits for requests under way, and counts arrivals that were due and
-//!    not sent.
+//! 1. The first thread creates keyspace and table; then every thread connects; once all have, the time of the start is
+//!    fixed.
+//! 2. One task per connection receives answers and hands each to the recorder. In a closed loop it then sends the next
+//!    operation. In other loops a task sleeps until the schedule's next arrival and sends it; receiving an answer also
+//!    sends what is due, because it frees a request.
+//! 3. At the end of each window the recorder starts a new one, and requests that take too long are given up. The first
+//!    thread decides when the warm-up is over, which also fixes the end of the run; the others learn it from
+//!    [`Shared`].
+//! 4. At the end nothing more is sent. The thread waits for the requests under way, and counts the arrivals that were
+//!    due and not sent.
 //!
 //! Invariants: no allocation per operation; the threads share nothing but the counters of [`Shared`].
 
@@ -39,13 +41,14 @@ use std::time::Duration;
 /// The measurements of one thread.
 #[derive(Debug)]
 pub struct ThreadResult {
-    /// Its windows in order; the last may occur twice, the second time with answers that arrived after the end.
+    /// The thread's windows in order. The last one occurs twice, the second time with the answers that arrived after
+    /// its end.
     pub windows: Vec<Window>,
     /// The first measured window.
     pub measure_from: u64,
-    /// Whether the warm-up ended because the run was steady; true if it did not have to be.
+    /// Whether the warm-up ended because the run was steady; also true if the plan does not ask for that.
     pub steady: bool,
-    /// Arrivals that were due and were not sent.
+    /// How many arrivals were due and not sent.
     pub unsent: u64,
     /// An example text for each class of server errors.
     pub error_texts: Vec<(Class, String)>,
@@ -119,7 +122,7 @@ struct Driver {
     shards: Cell<Option<Shards>>,
     /// Requests that may be under way on the thread's connections together.
     in_flight: usize,
-    /// An operation whose connection had no room.
+    /// An operation that could not be sent yet, because no connection to its shard had room.
     held: Cell<Option<Operation>>,
     /// The connection at which the search for a free request begins.
     turn: Cell<usize>,
@@ -135,7 +138,7 @@ struct Driver {
     end: Cell<Instant>,
     /// Whether the last due arrival found no free request.
     blocked: Cell<bool>,
-    /// Woken when the budget is used up and nothing is under way.
+    /// To be woken when the budget is used up and nothing is under way.
     finished: RefCell<Option<Waker>>,
     error_texts: RefCell<BTreeMap<u8, (Class, String)>>,
 }
@@ -248,7 +251,7 @@ impl Driver {
         Ok(inbox)
     }
 
-    /// Starts the tasks.
+    /// Starts the schedule's task, if the loop has a rate, and a task for each connection.
     fn begin(self: &Rc<Driver>, start: Instant, inboxes: Vec<Inbox>) {
         let plan = &self.plan;
         let paced = match plan.pace {
@@ -270,12 +273,12 @@ impl Driver {
         }
     }
 
-    /// Sends operations when the schedule has them due, until the end.
+    /// Sends operations when they are due by the schedule, until the end.
     async fn pace(&self) {
         while !self.stopping.get() {
             self.pump(runtime::now());
             let Some(next) = self.state.borrow().schedule.as_ref().map(Schedule::next_at) else { return };
-            // With no free request there is nothing to do before an answer arrives, and that sends due operations too.
+            // While no request is free only an answer can help, and receiving one sends due operations too.
             let next = if self.blocked.get() { runtime::now().after(DRAIN_PAUSE) } else { next };
             runtime::sleep_until(next).await;
         }
@@ -319,7 +322,7 @@ impl Driver {
         }
     }
 
-    /// Sends as many operations as may be sent after `connection` may have got free requests.
+    /// Sends as many operations as possible; called when `connection` may have free requests again.
     fn resume(&self, connection: &Rc<Connection>, now: Instant) {
         if self.plan.pace != Pace::Closed {
             return self.pump(now);
@@ -372,7 +375,8 @@ impl Driver {
         self.connection_in_turn(|_| true)
     }
 
-    /// The next operation and a connection to the shard that owns its key, if a request is free.
+    /// The next operation and a connection to the shard that owns its key. Returns `None` if no request is free; an
+    /// operation that was chosen is then kept for the next call.
     fn owning_connection(&self) -> Option<(Rc<Connection>, Operation)> {
         let shards = self.shards.get().filter(|_| self.under_way.get() < self.in_flight)?;
         let operation = self.held.take().unwrap_or_else(|| self.next_operation());
@@ -444,12 +448,12 @@ impl Driver {
         self.budget.get() == 0 && self.under_way.get() == 0
     }
 
-    /// Remembers the first text of a class of errors.
+    /// Keeps the text of the first error of each class.
     fn note(&self, class: Class, text: &str) {
         self.error_texts.borrow_mut().entry(class as u8).or_insert_with(|| (class, text.to_string()));
     }
 
-    /// Counts the requests under way on a connection that has ended as failed.
+    /// Counts the requests under way on a connection as failed, because the connection has ended.
     fn give_up(&self, connection: &Connection, error: &str) {
         let now = runtime::now();
         for slot in connection.waiting() {
@@ -460,7 +464,8 @@ impl Driver {
         }
     }
 
-    /// Gives up on requests that have taken `timeout`.
+    /// Counts requests that were sent more than `timeout` ago as timed out. A connection that has no stream numbers
+    /// left because of them is closed.
     fn expire(&self, now: Instant, timeout: Duration) {
         let limit = Instant(now.0.saturating_sub(timeout.as_nanos() as u64));
         for (_, connection) in &self.places {
@@ -486,7 +491,7 @@ impl Driver {
         .await;
     }
 
-    /// Ends one window after the other until the run's end. Returns them, and whether the run became steady.
+    /// Ends one window after another until the run's end. Returns them, and whether the run became steady.
     async fn windows(&self, shared: &Shared, start: Instant) -> (Vec<Window>, bool) {
         let plan = &self.plan;
         let mut windows = Vec::new();

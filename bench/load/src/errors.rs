@@ -1,7 +1,7 @@
 //! Classes of failed operations.
 //!
-//! A class says what a reader of the report would do about it; the server's error codes are those of the native
-//! protocol, section 9.
+//! Errors are in one class if the reader of a report would do the same about them. The server's error codes are those
+//! of section 9 of the native protocol's specification.
 
 /// Why an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,13 +19,13 @@ pub enum Class {
     Overloaded,
     /// A replica failed at a read or a write.
     ReplicaFailure,
-    /// The answer is not what the key's data must be.
+    /// The answer does not hold the data that follows from the key.
     WrongData,
     /// A row that must exist was not there.
     Missing,
     /// The connection broke or could not be made while the operation was under way.
     Connection,
-    /// The server refused the request as such: syntax, permissions, types, an unknown statement.
+    /// The server refused the request itself: syntax, permissions, types, an unknown statement.
     Refused,
     /// Any other error of the server.
     Server,

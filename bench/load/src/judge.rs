@@ -1,4 +1,4 @@
-//! Decides when measuring begins and ends: the first thread does at the end of each window, for all threads.
+//! Decides when measuring begins and ends. The first thread decides for all, at the end of each window.
 
 use crate::plan::{Length, Plan, Warmup};
 use crate::progress::Progress;
@@ -8,12 +8,12 @@ use crate::warmup::Steadiness;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// What the first thread decides at the end of each window.
+/// The state from which the first thread decides at the end of each window.
 pub(crate) struct Judge<'a> {
     plan: &'a Plan,
     shared: &'a Shared,
     steadiness: Steadiness,
-    /// Whether the warm-up, if it is one, has ended because nothing changed any more.
+    /// Whether the warm-up has ended because the run was steady; true if the plan does not ask for that.
     pub(crate) steady: bool,
     ended: u64,
     warmed: Duration,
@@ -37,7 +37,7 @@ impl<'a> Judge<'a> {
         judge
     }
 
-    /// The windows from `from` on are measured, as many as the plan has.
+    /// Declares that the windows from `from` on are measured, as many as the plan's length has.
     fn measure(&self, from: u64) {
         if let Length::Time(time) = self.plan.length {
             let windows = time.as_nanos().div_ceil(self.plan.window.as_nanos()) as u64;
@@ -46,7 +46,7 @@ impl<'a> Judge<'a> {
         self.shared.measure_from.store(from, Ordering::Release);
     }
 
-    /// Shows a window of the first thread and decides.
+    /// Shows a window of the first thread on the progress line and decides.
     pub(crate) fn window(&mut self, window: &Window) {
         let ended = Shared::sum(&self.shared.ended);
         let throughput = (ended - self.ended) as f64 / window.length.as_secs_f64().max(1e-9);

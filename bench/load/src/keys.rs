@@ -1,33 +1,33 @@
-//! Which key an operation takes.
+//! Chooses the key of each operation.
 //!
-//! Keys are the numbers `first .. first + count`. Skewed distributions draw a rank and spread it over the keys by a
-//! multiplication that is a bijection, so that hot keys are not neighbours. The generator of ranks of a Zipf
-//! distribution is rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
-//! monotone discrete distributions", 1996): constant time and no table, whatever the number of keys.
+//! Keys are the numbers `first .. first + count`. Skewed distributions draw a rank and map it to a key by a
+//! multiplication modulo `count`, a bijection that keeps hot keys from being neighbours. Ranks of Zipf distributions
+//! are drawn by rejection-inversion (W. Hörmann and G. Derflinger, "Rejection-inversion to generate variates from
+//! monotone discrete distributions", 1996), which takes constant time and no table, whatever the number of keys.
 
 use runtime::rng::Rng;
 
 /// How keys are chosen.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Distribution {
-    /// Every key alike.
+    /// Every key with the same probability.
     Uniform,
-    /// Rank r with weight r^-exponent; the exponent is above 0.
+    /// The key of rank r (from 1) with weight r^-exponent; the exponent is above 0.
     Zipf(f64),
-    /// Writes append new keys; reads take the n-th newest with weight n^-exponent.
+    /// Writes append new keys; reads take the n-th newest key (from 1) with weight n^-exponent.
     Latest(f64),
-    /// One after the other, from the first again after the last.
+    /// One key after another, beginning again after the last.
     Sequential,
-    /// The share `keys` of the keys gets the share `operations` of the operations, both from 0 to 1.
+    /// A share of the keys gets another share of the operations.
     Hotspot {
-        /// Share of the keys that is hot.
+        /// Share of the keys that is hot, 0 to 1.
         keys: f64,
-        /// Share of the operations that goes there.
+        /// Share of the operations that take a hot key, 0 to 1.
         operations: f64,
     },
-    /// A normal distribution around the middle key, `deviations` standard deviations from there to either end.
+    /// A normal distribution around the middle key.
     Gaussian {
-        /// Above 0.
+        /// How many standard deviations it is from the middle key to either end; above 0.
         deviations: f64,
     },
 }
@@ -93,15 +93,15 @@ pub struct Keys {
     threads: u64,
     multiplier: u64,
     zipf: Option<Zipf>,
-    /// Sequential keys taken, or keys appended by this thread.
+    /// How many sequential keys this thread has taken, or how many keys it has appended.
     taken: u64,
-    /// How many appended keys may not have been stored yet: reads of the newest keys stay that far from the end.
+    /// How many of the appended keys may not be stored yet; reads of the newest keys leave that many out.
     unsettled: u64,
 }
 
 impl Keys {
-    /// Keys `first .. first + count` (at least 1) for `thread` of `threads`. `unsettled` is how many writes of this
-    /// thread may be under way at once: reads of the newest keys keep that far from the end.
+    /// A generator of keys `first .. first + count` (`count` at least 1) for `thread` of `threads`. `unsettled` is how
+    /// many writes of this thread may be under way at once; reads of the newest keys leave that many out.
     pub fn new(
         distribution: Distribution,
         first: u64,
@@ -119,7 +119,7 @@ impl Keys {
         Keys { distribution, first, count, thread, threads, multiplier: coprime(count), zipf, taken: 0, unsettled }
     }
 
-    /// The next key; `appends` of operations that store rows.
+    /// The next key. `appends`: it is for an operation that stores rows.
     pub fn next(&mut self, rng: &mut Rng, appends: bool) -> u64 {
         let count = self.count;
         let offset = match self.distribution {
@@ -161,7 +161,7 @@ impl Keys {
         self.first + offset
     }
 
-    /// From 0.
+    /// A random rank of the Zipf distribution, from 0.
     fn rank(&self, rng: &mut Rng) -> u64 {
         self.zipf.as_ref().map_or(0, |zipf| zipf.next(rng) - 1)
     }
@@ -176,7 +176,7 @@ fn unit(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 11) + 1) as f64 / (1u64 << 53) as f64
 }
 
-/// A number near the golden section of `count` that shares no factor with it.
+/// A number near the golden section of `count` that has no common factor with it.
 fn coprime(count: u64) -> u64 {
     let from = ((count as f64 * 0.618_033_988_749_895) as u64).max(1);
     (from..).find(|n| gcd(*n, count) == 1).unwrap_or(1)
@@ -186,7 +186,7 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// Ranks 1 to `count` with weights rank^-exponent.
+/// A generator of the ranks 1 to `count` with weights rank^-exponent.
 struct Zipf {
     count: f64,
     exponent: f64,

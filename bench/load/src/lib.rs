@@ -1,11 +1,11 @@
 //! A load generator for servers that speak the CQL protocol: `helenus bench`.
 //!
-//! 1. [`arguments`] or [`stress`] read a command line into a [`plan::Plan`].
-//! 2. [`execute`] runs it on the `uring` backend, one [`driver`] per thread; in simulation [`driver::run`] is a node's
-//!    main.
-//! 3. An [`outcome::Outcome`] adds up what the threads measured and holds a [`verdict`]; [`report`] writes it.
+//! 1. [`arguments`] or [`stress`] turns a command line into a [`plan::Plan`].
+//! 2. [`execute`] runs the plan on the `uring` backend, with one [`driver`] per thread; in simulation [`driver::run`]
+//!    is the main function of a simulated node.
+//! 3. An [`outcome::Outcome`] adds up what the threads measured and holds the [`verdict`]; [`report`] writes it.
 //!
-//! Invariants: arrivals of an open loop are fixed in advance and none is skipped; response time counts from the due
+//! Invariants: the arrivals of an open loop are fixed in advance and none is skipped; response time counts from the due
 //! time; values are computed from keys, so that wrong answers are noticed.
 
 pub mod arguments;
@@ -42,7 +42,7 @@ use outcome::Outcome;
 use plan::{Length, Pace, Plan, Warmup};
 use std::sync::Arc;
 
-/// Runs a plan; if the plan says so, writes every key first. The error says why there was no run.
+/// Runs a plan; if it asks for that, writes every key first. The error says why there was no run.
 pub fn execute(plan: &Plan) -> Result<Outcome, String> {
     if plan.data.populate {
         let outcome = once(&population(plan))?;

@@ -4,7 +4,7 @@ use crate::plan::Plan;
 use crate::recorder::Window;
 use std::time::Duration;
 
-/// CPU times, as differences from window to window.
+/// Measures CPU times as differences from window to window.
 pub(crate) struct Meters<'a> {
     plan: &'a Plan,
     own: (Duration, Duration),
@@ -13,7 +13,7 @@ pub(crate) struct Meters<'a> {
 }
 
 impl<'a> Meters<'a> {
-    /// The meters of a thread, read for the first time; the first thread's know the servers.
+    /// The meters of a thread; the first window begins here. Only those of the first thread measure the servers.
     pub(crate) fn new(plan: &'a Plan, thread: usize) -> Meters<'a> {
         let servers = if thread == 0 { &plan.pids[..] } else { &[] };
         let mut meters = Meters { plan, own: Default::default(), servers, server: Duration::ZERO };

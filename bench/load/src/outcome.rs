@@ -9,13 +9,13 @@ use crate::workload;
 use hdrhistogram::Histogram;
 use std::time::Duration;
 
-/// A kind of operation over all measured windows.
+/// The measurements of one kind of operation over all measured windows.
 pub struct Kind {
     /// Its name.
     pub name: &'static str,
     /// Service times, nanoseconds.
     pub service: Histogram<u64>,
-    /// Response times, nanoseconds, of open loops.
+    /// Response times, nanoseconds; `None` unless the loop is open.
     pub response: Option<Histogram<u64>>,
 }
 
@@ -34,11 +34,11 @@ pub struct Outcome {
     pub windows: Vec<Window>,
     /// The first measured window.
     pub measure_from: usize,
-    /// Whether the warm-up ended because nothing changed any more.
+    /// Whether the warm-up ended because the run was steady; also true if the plan does not ask for that.
     pub steady: bool,
-    /// Kinds of operation that occurred.
+    /// The kinds of operation that occurred.
     pub kinds: Vec<Kind>,
-    /// Length of the measured windows.
+    /// Length of all measured windows together.
     pub length: Duration,
     /// Sums over the measured windows.
     pub total: Window,
@@ -133,25 +133,25 @@ impl Outcome {
         self.total.operations as f64 / self.length.as_secs_f64().max(1e-9)
     }
 
-    /// All kinds in one histogram: response times if the loop is open, service times otherwise.
+    /// All kinds of operation in one histogram: response times if the loop is open, service times otherwise.
     pub fn all(&self) -> Histogram<u64> {
         let mut all = histogram();
         self.kinds.iter().for_each(|kind| all.add(kind.judged()).expect("equal bounds"));
         all
     }
 
-    /// CPU time of the generator per operation, microseconds, if it was measured.
+    /// CPU time of the generator per operation, microseconds; `None` if it was not measured or no operation ended.
     pub fn own_micros(&self) -> Option<f64> {
         let ended = self.total.operations + self.total.failed();
         (!self.total.cpu.is_zero() && ended > 0).then(|| self.total.cpu.as_secs_f64() * 1e6 / ended as f64)
     }
 
-    /// Successful operations per CPU-second of the server processes, if they were named and used any.
+    /// Successful operations per CPU-second of the server processes; `None` if none were named or they used no CPU.
     pub fn per_cpu_second(&self) -> Option<f64> {
         (!self.total.server.is_zero()).then(|| self.total.operations as f64 / self.total.server.as_secs_f64())
     }
 
-    /// Failed operations as a share of all.
+    /// Failed operations as a share of all operations, 0 to 1.
     pub fn error_share(&self) -> f64 {
         let failed = self.total.failed();
         failed as f64 / (self.total.operations + failed).max(1) as f64
@@ -164,7 +164,7 @@ impl Outcome {
     }
 }
 
-/// The share of the time that a thread ran or was kept from running.
+/// The share of the time that a thread was running, or ready without a CPU.
 fn busy(windows: &[Window], measure_from: u64) -> f64 {
     let measured = || windows.iter().filter(|window| window.index >= measure_from);
     let time: Duration = measured().map(|window| window.length).sum();

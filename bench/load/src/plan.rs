@@ -1,4 +1,4 @@
-//! Every setting of a run, whatever command line it came from.
+//! The plan of a run: all its settings, whichever kind of command line they came from.
 
 use crate::keys::Distribution;
 use crate::schedule::Arrivals;
@@ -10,7 +10,7 @@ use wire::Version;
 /// What paces the operations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
-    /// Closed loop: as soon as a request has its reply, the next operation is sent.
+    /// Closed loop: the next operation is sent as soon as a request has its reply.
     Closed,
     /// Open loop: operations are due at times fixed in advance, `rate` per second over all threads.
     Open {
@@ -19,8 +19,8 @@ pub enum Pace {
         /// How they are spaced.
         arrivals: Arrivals,
     },
-    /// Closed loop of at most `rate` operations per second, as cassandra-stress's `throttle=`. Late operations are not
-    /// counted against the server, so there is no response time.
+    /// Closed loop of at most `rate` operations per second, like cassandra-stress's `throttle=`. Late operations do not
+    /// count against the server, so there is no response time.
     Throttled {
         /// Operations per second, above 0.
         rate: f64,
@@ -30,18 +30,18 @@ pub enum Pace {
 /// How long a run warms up before it measures.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Warmup {
-    /// It measures at once.
+    /// Not at all.
     None,
-    /// This long, whole windows.
+    /// This long, rounded up to whole windows.
     Fixed(Duration),
-    /// Until throughput and p99 stay as they are, at most this long.
+    /// Until throughput and p99 have stopped changing, at most this long.
     Steady(Duration),
 }
 
 /// When measuring ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Length {
-    /// After this long, whole windows.
+    /// After this long, rounded up to whole windows.
     Time(Duration),
     /// After this many operations, over all threads.
     Operations(u64),
@@ -99,7 +99,7 @@ pub struct Data {
     pub populate: bool,
 }
 
-/// Everything about a run.
+/// All settings of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
     /// Servers; connections go to them in turn.
@@ -112,24 +112,24 @@ pub struct Plan {
     pub consistency: Consistency,
     /// Serial consistency of conditional requests, if not the server's default.
     pub serial: Option<Consistency>,
-    /// Connections over all threads, at least one for each thread.
+    /// Connections of all threads together, at least one for each thread.
     pub connections: usize,
-    /// Requests under way over all connections, at least one for each.
+    /// Requests that may be under way on all connections together, at least one for each connection.
     pub in_flight: usize,
-    /// Whether connections go to the shards of the server, by its shard-aware port, and requests to the shard that owns
-    /// their key. One host; connections for every shard on every thread.
+    /// Whether connections go to the server's shards through its shard-aware port, and each request to the shard that
+    /// owns its key. Needs a single host, and on every thread connections to every shard.
     pub shard_aware: bool,
     /// Threads of the generator, at least 1.
     pub threads: usize,
-    /// CPUs that they are pinned to; empty: not pinned.
+    /// CPUs that the threads are pinned to, one each; empty if they are not pinned.
     pub cpus: Vec<usize>,
-    /// How long an idle thread watches memory before it sleeps: more exact send times for a busy CPU.
+    /// How long an idle thread polls before it sleeps: send times become more exact and the CPU stays busy.
     pub spin: Duration,
     /// What paces the operations.
     pub pace: Pace,
     /// How long a run warms up.
     pub warmup: Warmup,
-    /// How long it measures.
+    /// When measuring ends.
     pub length: Length,
     /// Length of a window, at least 10 ms.
     pub window: Duration,
@@ -157,7 +157,7 @@ impl Plan {
         self.in_flight / self.connections + usize::from(index < self.in_flight % self.connections)
     }
 
-    /// The connections of a thread, by number.
+    /// The numbers of a thread's connections.
     pub fn connections_of(&self, thread: usize) -> impl Iterator<Item = usize> {
         (thread..self.connections).step_by(self.threads)
     }
@@ -197,5 +197,5 @@ impl Plan {
     }
 }
 
-/// Stream numbers of a connection are not negative, and half of them is plenty.
+/// Most requests under way on one connection: half of the stream numbers that are not negative.
 const DEPTH_MAX: usize = 16_384;

@@ -13,12 +13,12 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// For a run of `plan`, silent unless it wants progress.
+    /// The progress line of a run of `plan`; it shows nothing unless the plan wants progress.
     pub fn new(plan: &Plan) -> Progress {
         Progress { shown: plan.progress, terminal: std::io::stderr().is_terminal(), elapsed: Duration::ZERO }
     }
 
-    /// Shows a window: `throughput` and `failed` are of all threads, the other numbers of the first.
+    /// Shows a window of the first thread, with `throughput` and `failed` of all threads.
     pub fn show(&mut self, window: &Window, throughput: f64, failed: u64, measuring: bool) {
         self.elapsed += window.length;
         if !self.shown {
@@ -32,7 +32,7 @@ impl Progress {
             window.lag_max.as_secs_f64() * 1e3,
         );
         let mut out = std::io::stderr().lock();
-        // A run goes on when standard error is closed.
+        // The run goes on even if standard error is closed.
         let _ = if self.terminal { write!(out, "\r{line}\x1b[K") } else { writeln!(out, "{line}") };
         let _ = out.flush();
     }

@@ -1,22 +1,22 @@
 //! Measurements of one thread, window by window.
 //!
-//! 1. Service time (send to reply) and, of open loops, response time (due to reply) go into a histogram per kind of
-//!    operation, in nanoseconds.
-//! 2. When a window ends, its histograms are encoded (a few KiB) and emptied: the loop is held up for some tens of
-//!    microseconds and a long run takes little memory.
+//! 1. Service time (from send to reply) and, in open loops, response time (from due time to reply) go into a histogram
+//!    per kind of operation, in nanoseconds.
+//! 2. When a window ends, its histograms are encoded (a few KiB) and emptied. That holds up the loop for some tens of
+//!    microseconds, and a long run takes little memory.
 //!
-//! Successful operations and those that timed out here are in the histograms, the latter with the time waited: leaving
-//! them out would hide the worst. Other failed operations are only counted.
+//! The histograms hold successful operations, and those that timed out in this client with the time that they waited,
+//! because leaving them out would hide the worst times. Other failed operations are only counted.
 
 use crate::errors::{CLASSES, Class, Counts};
 use hdrhistogram::Histogram;
 use hdrhistogram::serialization::{Deserializer, Serializer, V2Serializer};
 use std::time::Duration;
 
-/// Nanoseconds that histograms tell apart at least, and at most hold.
+/// The lowest and the highest time that histograms tell apart, nanoseconds.
 const LOWEST: u64 = 1_000;
 const HIGHEST: u64 = 3_600_000_000_000;
-/// Significant digits.
+/// Significant decimal digits of histograms.
 const DIGITS: u8 = 3;
 
 /// An empty histogram of nanoseconds.
@@ -24,7 +24,7 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(LOWEST, HIGHEST, DIGITS).expect("the bounds fit")
 }
 
-/// Measurements of one window: of one thread, or of several once they are added.
+/// Measurements of one window, by one thread or added up over several.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Window {
     /// Its number, from the start of the load.
@@ -33,7 +33,7 @@ pub struct Window {
     pub length: Duration,
     /// Operations that succeeded.
     pub operations: u64,
-    /// Of those that succeeded, operations whose condition did not hold.
+    /// Successful operations whose condition did not hold.
     pub not_applied: u64,
     /// Operations that failed.
     pub errors: Counts,
@@ -86,7 +86,7 @@ impl Recorder {
         }
     }
 
-    /// An operation was sent `lag` after it was due; `blocked` if it had to wait for a free request.
+    /// Records that an operation was sent `lag` after it was due. `blocked`: it had to wait for a free request.
     pub fn sent(&mut self, lag: Duration, blocked: bool) {
         let window = &mut self.window;
         window.sent += 1;
@@ -96,14 +96,14 @@ impl Recorder {
         }
     }
 
-    /// An operation succeeded.
+    /// Records a successful operation. `applied`: its condition held, or it had none.
     pub fn succeeded(&mut self, kind: usize, service: Duration, response: Duration, applied: bool) {
         self.window.operations += 1;
         self.window.not_applied += u64::from(!applied);
         self.timed(kind, service, response);
     }
 
-    /// An operation failed.
+    /// Records a failed operation. Its times count only if it timed out.
     pub fn failed(&mut self, kind: usize, class: Class, service: Duration, response: Duration) {
         self.window.errors[class as usize] += 1;
         if class == Class::Timeout {
@@ -118,7 +118,7 @@ impl Recorder {
         }
     }
 
-    /// Operations that ended in the window so far, failed ones included.
+    /// How many operations have ended in the window so far, including failed ones.
     pub fn ended(&self) -> u64 {
         self.window.operations + self.window.errors.iter().sum::<u64>()
     }
@@ -151,7 +151,7 @@ fn encode(serializer: &mut V2Serializer, histograms: &mut [Histogram<u64>]) -> V
     histograms.iter_mut().map(&mut encode).collect()
 }
 
-/// Decodes a histogram of a window.
+/// Decodes a histogram of a [`Window`]; no bytes stand for an empty one.
 pub fn decode(bytes: &[u8]) -> Histogram<u64> {
     match bytes {
         [] => histogram(),

@@ -1,4 +1,4 @@
-//! Answers, read only as far as checking them needs: no row is copied.
+//! Reads answers, only as far as checking them needs; no row is copied.
 
 use crate::errors::Class;
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ pub struct Rows<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// No rows, of answers that have none.
+    /// The rows of an answer that has none.
     pub fn none() -> Rows<'a> {
         Rows { columns: 0, count: 0, reader: Reader::new(&[]) }
     }
@@ -25,7 +25,7 @@ impl<'a> Rows<'a> {
         self.count
     }
 
-    /// Cells in a row.
+    /// How many cells a row has.
     pub fn columns(&self) -> usize {
         self.columns
     }
@@ -44,15 +44,16 @@ impl<'a> Rows<'a> {
 
 /// An answer.
 pub enum Reply<'a> {
-    /// Rows, or none.
+    /// A result, with or without rows.
     Rows(Rows<'a>),
-    /// The server's refusal.
+    /// An error of the server: its class and its text.
     Failed(Class, &'a str),
-    /// Bytes that are no answer to a request.
+    /// Bytes that are not an answer to a request.
     Malformed,
 }
 
-/// Reads the body of an answer. `metadata` holds what the statement's result metadata looked like last, and is renewed.
+/// Reads the body of an answer. `metadata` holds the bytes of the statement's last result metadata, and is replaced if
+/// they differ.
 pub fn read<'a>(header_flags: u8, opcode: Opcode, body: &'a [u8], metadata: &RefCell<Vec<u8>>) -> Reply<'a> {
     let mut reader = Reader::new(body);
     if header_flags != 0 && skip_extras(header_flags, &mut reader).is_none() {
@@ -108,7 +109,7 @@ fn rows<'a>(mut reader: Reader<'a>, metadata: &RefCell<Vec<u8>>) -> Option<Rows<
         if set & NO_METADATA == 0 {
             read_columns(&mut reader, columns, set & GLOBAL_TABLES_SPEC != 0).ok()?;
         }
-        // Pages and new ids differ from answer to answer.
+        // Metadata with a paging state or a new id differs from answer to answer: keeping it would be useless.
         if set & (HAS_MORE_PAGES | METADATA_CHANGED) == 0 {
             *metadata.borrow_mut() = start[..start.len() - reader.rest().len()].to_vec();
         }

@@ -1,8 +1,8 @@
-//! Due times of the operations of an open loop.
+//! The schedule of an open loop: when each operation is due.
 //!
 //! 1. Arrival times are fixed by the rate and the seed before anything is sent; a slow server cannot move them.
-//! 2. Thread `t` of `n` takes arrivals `t`, `t + n`, ... of a constant rate, or its own stream of the n-th part of a
-//!    Poisson process: together they make the rate asked for.
+//! 2. At a constant rate, thread `t` of `n` takes the arrivals `t`, `t + n`, ...; with Poisson arrivals every thread
+//!    has a process of its own at the n-th part of the rate. Together the threads have the full rate.
 //!
 //! Invariants: due times never decrease; none is skipped: a late operation is sent late and counts from its due time.
 
@@ -57,7 +57,7 @@ impl Schedule {
         self.next
     }
 
-    /// How many arrivals were taken.
+    /// How many arrivals have been taken.
     pub fn taken(&self) -> u64 {
         self.taken
     }

@@ -1,10 +1,11 @@
 //! The highest rate that meets a service level: bisection over open-loop runs.
 //!
 //! 1. A closed loop finds the highest throughput; the search begins below it.
-//! 2. Each step runs halfway between the highest rate that passed and the lowest that failed, until the two are near.
+//! 2. Each step runs at a rate halfway between the highest that passed and the lowest that failed, until the two are
+//!    close.
 //!
-//! Invariants: a rate passes only if its run is VALID and meets the level; rates between a pass and a failure are not
-//! claimed.
+//! Invariants: a rate passes only if its run meets the level and is VALID, or would be but for the generator's own
+//! lateness; the answer is a rate that was run and passed.
 
 use crate::outcome::Outcome;
 use crate::report::quantile;
@@ -20,7 +21,7 @@ pub struct Level {
 
 #[derive(Clone, PartialEq, Debug)]
 enum Bound {
-    /// A quantile of the response time of every kind of operation lies below the time.
+    /// For every kind of operation, this quantile (0 to 1) of the response time lies below the time.
     Time(f64, Duration),
     Mean(Duration),
     Max(Duration),
@@ -93,15 +94,15 @@ fn bound(text: &str) -> Result<Bound, String> {
 /// The result of a run at one rate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// The run was valid and met the level.
+    /// The run met the level, and nothing but the generator's own lateness kept it from being valid.
     Passed,
-    /// The run was not valid or did not meet the level.
+    /// The run did not meet the level, or was not valid for another reason.
     Failed,
 }
 
 impl Step {
-    /// Whether a run met `level`, and why. Lateness of the generator itself is part of the response times: it only
-    /// makes them longer, so that a level that they meet is met.
+    /// Whether a run passed `level`, and why in words. The generator's own lateness does not matter: it is part of the
+    /// response times and only makes them longer, so if they meet the level the server does.
     pub fn of(outcome: &Outcome, level: &Level) -> (Step, String) {
         match level.broken(outcome) {
             Some(broken) => (Step::Failed, broken),
@@ -114,7 +115,7 @@ impl Step {
     }
 }
 
-/// The bisection.
+/// The state of the bisection.
 pub struct Search {
     passed: Option<f64>,
     failed: Option<f64>,
@@ -147,7 +148,7 @@ impl Search {
         Some(if rate > 100.0 { rate.round() } else { rate })
     }
 
-    /// Tells the search the result of `rate`.
+    /// Records the result of the run at `rate`.
     pub fn record(&mut self, rate: f64, step: Step) {
         match step {
             Step::Passed => self.passed = Some(self.passed.map_or(rate, |known| known.max(rate))),

@@ -1,4 +1,4 @@
-//! A connection before it carries load: STARTUP, SASL PLAIN, schema, PREPARE; one request at a time.
+//! A connection before it carries load, with one request at a time: STARTUP, SASL PLAIN, schema, PREPARE.
 
 use crate::statement::{Common, Statement};
 use model::QueryParameters;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Address {
     /// The server.
     pub host: SocketAddr,
-    /// The local address to connect from, if not any.
+    /// The local address to connect from; `None` for any.
     pub source: Option<SocketAddr>,
     /// Name and password for servers that ask.
     pub login: Option<(String, String)>,
@@ -60,7 +60,7 @@ impl Session {
     async fn start(&mut self, login: Option<&(String, String)>) -> Result<(), String> {
         let startup = Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "helenus bench")]);
         let answer = self.call(&startup).await?;
-        // From the answer to STARTUP on, version 5 has segments.
+        // In version 5 everything after the answer to STARTUP is in segments.
         self.decoder.agree(self.version);
         if self.version >= Version::V5 {
             self.segments = Some(SegmentWriter::default());
@@ -79,7 +79,7 @@ impl Session {
         }
     }
 
-    /// Sends a request and returns its answer; an error of the server is an error.
+    /// Sends a request and returns its answer. An ERROR of the server is returned as an error.
     pub async fn call(&mut self, request: &Request<'_>) -> Result<Response, String> {
         let (version, segments) = (self.version, &mut self.segments);
         self.stream.write(|out| match segments {
@@ -136,7 +136,7 @@ impl Session {
         }
     }
 
-    /// The parts of the connection, to carry load with; no request is under way.
+    /// Takes the connection apart, so that it can carry load. No request is under way.
     pub fn into_parts(self) -> (Stream, Decoder, Option<SegmentWriter>) {
         (self.stream, self.decoder, self.segments)
     }

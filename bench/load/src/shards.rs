@@ -1,7 +1,7 @@
 //! Servers with a shard per core and their shard-aware port, as ScyllaDB's drivers use it.
 //!
-//! SUPPORTED tells the number of shards, the bits of a token that do not count and the port; a connection to that port
-//! goes to shard `source port % shards`, and SUPPORTED on it tells which one that is.
+//! SUPPORTED tells the number of shards, how many of a token's highest bits are ignored, and the port. A connection to
+//! that port goes to shard `source port % shards`, and SUPPORTED on that connection tells which shard it is.
 
 use crate::session::{Address, Session};
 use model::key::{ShardMap, Token};
@@ -15,10 +15,10 @@ pub struct Shards {
     port: u16,
 }
 
-/// Source ports to try, in this order: the ports that the system does not assign by itself come last.
+/// The range of source ports to try: from this one up to `LAST_PORT`.
 const FIRST_PORT: u16 = 20_000;
 const LAST_PORT: u16 = 65_000;
-/// Ports tried for one connection.
+/// How many source ports are tried for one connection.
 const TRIES_MAX: usize = 200;
 
 fn option<'a>(options: &'a [(String, Vec<String>)], name: &str) -> Option<&'a str> {
@@ -40,7 +40,7 @@ impl Shards {
         (algorithm == "biased-token-round-robin").then_some(Shards { map: ShardMap { shards, ignore_msb }, port })
     }
 
-    /// How many there are.
+    /// How many shards there are.
     pub fn count(&self) -> usize {
         self.map.shards as usize
     }
@@ -50,7 +50,7 @@ impl Shards {
         self.map.owner(Token::of(key)) as usize
     }
 
-    /// Connects to `shard`, from the first free source port that leads there; `salt` spreads where the search begins.
+    /// Connects to `shard` from the first free source port that leads there. `salt` varies where the search begins.
     pub async fn open(&self, address: &Address, shard: usize, salt: u64) -> Result<Session, String> {
         let host = SocketAddr::new(address.host.ip(), self.port);
         let any = match host.ip() {
@@ -77,7 +77,8 @@ impl Shards {
     }
 }
 
-/// The source ports of a shard, from somewhere in the range to its end and then from its start.
+/// The source ports that lead to a shard, beginning at a place in the range that `salt` determines; after the end of
+/// the range come those from its start.
 fn ports(shards: usize, shard: usize, salt: u64) -> impl Iterator<Item = u16> {
     let rounds = (LAST_PORT - FIRST_PORT) as usize / shards.max(1);
     let start = salt as usize % rounds.max(1);

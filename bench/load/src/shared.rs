@@ -1,4 +1,4 @@
-//! Counters that the threads of a run share, read once a window.
+//! State that the threads of a run share. They read it while they start and once a window.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -11,15 +11,15 @@ pub struct Shared {
     pub(crate) failed: AtomicBool,
     /// Connections made before the start.
     pub(crate) connected: AtomicU64,
-    /// When the load starts, in nanoseconds; 0 before it is fixed.
+    /// When the load starts, in nanoseconds of the runtime's clock; 0 before it is fixed.
     pub(crate) start: AtomicU64,
     /// The first measured window.
     pub(crate) measure_from: AtomicU64,
     /// The first window that is not part of the run.
     pub(crate) end: AtomicU64,
-    /// Operations that have ended, by thread.
+    /// How many operations have ended, by thread.
     pub(crate) ended: Vec<AtomicU64>,
-    /// Operations that have failed, by thread.
+    /// How many operations have failed, by thread.
     pub(crate) failures: Vec<AtomicU64>,
 }
 
@@ -44,7 +44,7 @@ impl Shared {
         counters.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
     }
 
-    /// Waits for a condition that another thread brings about. Fails if a thread gave up.
+    /// Waits until `reached` returns true because of what other threads do. Fails if a thread gave up.
     pub(crate) async fn until(&self, mut reached: impl FnMut(&Shared) -> bool) -> Result<(), String> {
         while !reached(self) {
             if self.failed.load(Ordering::Acquire) {

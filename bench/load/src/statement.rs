@@ -1,7 +1,7 @@
-//! Prepared statements, and bodies of EXECUTE and BATCH written straight into a send queue.
+//! Prepared statements, and the bodies of EXECUTE and BATCH, which are written straight into a send queue.
 //!
-//! The part that is the same in all requests (id, consistency, flags, number of values) is written once, when the
-//! statement is prepared on its connection; a request copies it and appends its values.
+//! The part that all requests have in common (id, consistency, flags, number of values) is encoded once, when the
+//! statement is prepared on its connection. Each request copies it and appends its values.
 
 use crate::values;
 use model::Consistency;
@@ -48,12 +48,12 @@ pub struct Statement {
     markers: u16,
     /// The body of EXECUTE up to the first value.
     execute: Vec<u8>,
-    /// The bytes of the result metadata seen last, from its flags to its end: equal bytes are not parsed again.
+    /// The bytes of the last result metadata, from its flags to its end. Metadata with equal bytes is not parsed again.
     pub(crate) metadata: RefCell<Vec<u8>>,
 }
 
 impl Statement {
-    /// The statement of an answer to PREPARE.
+    /// The statement that an answer to PREPARE describes.
     pub fn new(prepared: &Prepared, common: &Common) -> Statement {
         let markers = prepared.markers.len() as u16;
         let mut execute = Vec::new();
@@ -63,7 +63,7 @@ impl Statement {
             put_short_bytes(&mut execute, prepared.result_metadata_id.as_deref().unwrap_or_default());
         }
         put_short(&mut execute, common.consistency as u16);
-        // Before version 5 a server does not say that columns have changed: metadata is asked for with every request.
+        // Before version 5 a server does not say when columns have changed, so every request asks for the metadata.
         common.put_flags(&mut execute, VALUES | if v5 { SKIP_METADATA } else { 0 });
         put_short(&mut execute, markers);
         Statement { id: prepared.id.clone(), markers, execute, metadata: RefCell::default() }
@@ -81,7 +81,7 @@ pub struct Body<'a> {
 }
 
 impl Body<'_> {
-    /// Writes EXECUTE of statement `index`; `f` appends as many values as it has markers.
+    /// Writes EXECUTE of the statement `index`. `f` must append as many values as the statement has markers.
     pub fn execute(&mut self, index: usize, f: impl FnOnce(&mut Values<'_>)) -> Opcode {
         self.out.extend_from_slice(&self.statements[index].execute);
         f(&mut Values(self.out));
@@ -89,7 +89,7 @@ impl Body<'_> {
         Opcode::Execute
     }
 
-    /// Writes BATCH of statement `index` with `count` (at most 65535) sets of values, which `f` appends.
+    /// Writes a BATCH that runs the statement `index` `count` times (at most 65535); `f` appends the values of each.
     pub fn batch(&mut self, logged: bool, index: usize, count: u64, mut f: impl FnMut(u64, &mut Values<'_>)) -> Opcode {
         let statement = &self.statements[index];
         self.out.push(u8::from(!logged));
@@ -111,17 +111,17 @@ impl Body<'_> {
 pub struct Values<'a>(&'a mut Vec<u8>);
 
 impl Values<'_> {
-    /// A blob.
+    /// Appends a blob.
     pub fn blob(&mut self, bytes: &[u8]) {
         put_bytes(self.0, Some(bytes));
     }
 
-    /// A bigint or counter.
+    /// Appends a bigint or counter.
     pub fn bigint(&mut self, value: u64) {
         put_bytes(self.0, Some(&value.to_be_bytes()));
     }
 
-    /// A blob of `len` bytes made of `seed`, as in [`values`].
+    /// Appends the blob of `len` bytes that follows from `seed`, see [`values`].
     pub fn derived(&mut self, seed: u64, len: usize) {
         put_int(self.0, len as i32);
         values::put(self.0, seed, len);

@@ -1,11 +1,12 @@
-//! cassandra-stress's command lines: `write n=100000 -rate threads=8 -node 127.0.0.1 -pop seq=1..100000`.
+//! Reads the command lines of cassandra-stress: `write n=100000 -rate threads=8 -node 127.0.0.1 -pop seq=1..100000`.
 //!
-//! The commands write, read, mixed, counter_write and counter_read, and those of their options that have an effect
-//! here. Other options are refused by name; none is ignored. Where the two tools differ:
-//! * `threads` are requests under way, over `connectionsPerHost` connections (8): no thread waits for an answer here;
-//! * `fixed=` is an open loop, as there; `throttle=` paces a closed one, and reports no response time, as there;
+//! Supported are the commands write, read, mixed, counter_write and counter_read, and those of their options that have
+//! an effect here. Other options are refused by name; none is ignored. As in cassandra-stress, `fixed=` is an open
+//! loop, and `throttle=` a closed one that is slowed down and has no response time. The tools differ in that:
+//! * `threads` counts requests under way, over `connectionsPerHost` connections (8), because no thread waits for an
+//!   answer here;
 //! * without `no-warmup` a run warms up until it is steady, at most [`WARMUP_MAX`];
-//! * keys and values are this tool's own, so that data of one is not read by the other.
+//! * keys and values are this tool's own: neither tool can check data that the other has written.
 
 use crate::arguments::{DEFAULT_PORT, consistency, duration, resolve};
 use crate::keys::Distribution;
@@ -15,17 +16,17 @@ use crate::schedule::Arrivals;
 use std::time::Duration;
 use wire::Version;
 
-/// The commands.
+/// The commands of cassandra-stress that are supported.
 pub const COMMANDS: [&str; 5] = ["write", "read", "mixed", "counter_write", "counter_read"];
 
-/// Longest warm-up.
+/// Longest warm-up of a run without `no-warmup`.
 pub const WARMUP_MAX: Duration = Duration::from_secs(30);
 /// Keys when neither `n=` nor `-pop` says how many, as in cassandra-stress.
 const KEYS: u64 = 1_000_000;
 /// Requests under way when a write with `n=` has no `-rate`, as in cassandra-stress.
 const THREADS: usize = 200;
 
-/// The meaning of a command line.
+/// What a command line asks for.
 pub struct Stress {
     /// The run to make.
     pub plan: Plan,
@@ -33,7 +34,7 @@ pub struct Stress {
     pub files: Files,
 }
 
-/// Settings gathered while the words are read; some depend on others that come later.
+/// Settings collected while the words are read, because some depend on others that come later.
 #[derive(Default)]
 struct Seen {
     count: Option<u64>,
@@ -52,7 +53,8 @@ struct Seen {
     password: Option<String>,
 }
 
-/// Reads the words from the command on; `plan` holds the defaults of everything else.
+/// Reads the words of a command line, the command first. `plan` gives the defaults. The error names the word that was
+/// not understood.
 pub fn parse(words: &[String], mut plan: Plan) -> Result<Stress, String> {
     let Some((command, words)) = words.split_first() else { return Err("a command is needed".into()) };
     let mut seen = Seen::default();
@@ -214,7 +216,7 @@ fn finish(command: &str, seen: Seen, plan: &mut Plan) -> Result<(), String> {
     Ok(())
 }
 
-/// The text in the brackets of `name(...)`.
+/// The text between the parentheses of `name(...)`.
 fn call<'a>(word: &'a str, name: &str) -> Option<&'a str> {
     let rest = word.get(..name.len()).filter(|start| start.eq_ignore_ascii_case(name)).map(|_| &word[name.len()..])?;
     rest.strip_prefix('(')?.strip_suffix(')')

@@ -1,14 +1,14 @@
 //! Values computed from a row's key, so that an answer can be checked without remembering what was written.
 //!
-//! A blob is a stream of splitmix64 words of a seed made of the key and the column. The value of another key, a torn
-//! one or one of another length does not match.
+//! A blob is a stream of splitmix64 words, from a seed made of key, row and column. The value of another cell, a torn
+//! value or one of another length does not match.
 
 /// The seed of the value in one cell.
 pub fn seed(key: u64, row: u64, column: u64) -> u64 {
     mix(key ^ mix(row ^ mix(column.wrapping_add(0x68_656c_656e_7573))))
 }
 
-/// Appends `len` bytes made of `seed`.
+/// Appends the value of `len` bytes that follows from `seed`.
 pub fn put(out: &mut Vec<u8>, seed: u64, len: usize) {
     let start = out.len();
     out.resize(start + len, 0);
@@ -19,7 +19,7 @@ pub fn put(out: &mut Vec<u8>, seed: u64, len: usize) {
     rest.copy_from_slice(&last[..rest.len()]);
 }
 
-/// Whether `bytes` are the `len` bytes made of `seed`.
+/// Whether `bytes` are the value of `len` bytes that follows from `seed`.
 pub fn matches(bytes: &[u8], seed: u64, len: usize) -> bool {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut state = seed;

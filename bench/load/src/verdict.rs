@@ -1,14 +1,14 @@
-//! Verdict of a run: whether its measurements say something about the server.
+//! The verdict on a run: whether its measurements say something about the server.
 //!
 //! * `VALID`: they do.
-//! * `CLIENT-BOUND`: the generator was the limit. One of its threads was busy, or ready and kept from running, for more
-//!   than [`BUSY_MAX`] of the time; or more than [`LATE_MAX`] of the sends were late although a request was free.
+//! * `CLIENT-BOUND`: the generator was the limit. One of its threads was running, or ready without a CPU, for more than
+//!   [`BUSY_MAX`] of the time; or more than [`LATE_MAX`] of the sends were late although a request was free.
 //! * `LATE`: the server did not keep up with the rate. More than [`LATE_MAX`] of the scheduled sends were late, or not
-//!   made at all, because as many requests as may be were under way. Open loops only.
+//!   made at all, because the most requests allowed were under way. Open loops only.
 //! * `ERRORS`: a larger share of the operations failed than the plan allows, wrong data was read, or nothing succeeded.
 //!
-//! The first that holds of CLIENT-BOUND, ERRORS, LATE is the verdict: figures of a generator that was the limit say
-//! nothing about errors or lateness either, unless data was wrong.
+//! Wrong data always gives ERRORS. Otherwise the first that holds of CLIENT-BOUND, ERRORS and LATE is the verdict,
+//! because if the generator was the limit, its errors and lateness say nothing about the server either.
 
 use crate::errors::{Class, Counts};
 use std::fmt;
@@ -23,9 +23,9 @@ pub enum Verdict {
     Errors,
 }
 
-/// Share of the time that a thread of the generator may be busy or wait for a CPU.
+/// Share of the time that a thread of the generator may run or wait for a CPU.
 pub const BUSY_MAX: f64 = 0.90;
-/// Share of the sends that may be late.
+/// Share of the scheduled sends that may be late.
 pub const LATE_MAX: f64 = 0.01;
 
 /// The facts that a verdict is based on.
@@ -41,18 +41,18 @@ pub struct Figures {
     pub errors_max: f64,
     /// Operations sent.
     pub sent: u64,
-    /// Operations due and not sent.
+    /// Operations that were due and not sent.
     pub unsent: u64,
     /// Operations sent late because no request was free.
     pub late_blocked: u64,
     /// Operations sent late although a request was free.
     pub late_own: u64,
-    /// The busiest thread: running or ready, as a share of the time.
+    /// Share of the time that the busiest thread was running or ready.
     pub busy: f64,
 }
 
 impl Figures {
-    /// Whether nothing is wrong, except perhaps with the generator.
+    /// Whether the run would be valid if the generator had not been the limit.
     pub fn server_kept_up(&self) -> bool {
         Verdict::of(&Figures { busy: 0.0, late_own: 0, ..self.clone() }) == Verdict::Valid
     }

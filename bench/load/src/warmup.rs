@@ -1,13 +1,13 @@
 //! Decides when a run has warmed up: when throughput and p99 have stopped changing.
 //!
-//! The median throughput and the median p99 of the last windows are compared with those of the windows before. Medians,
-//! because a flush or a garbage collection may fall into a single window. The throughput of an open loop says little:
-//! there p99 decides.
+//! The median throughput and the median p99 of the last windows are compared with those of the windows before them.
+//! Medians are used because a flush or a garbage collection may disturb a single window. The throughput of an open loop
+//! is fixed, so there p99 decides.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Windows on either side of the comparison.
+/// How many windows are on either side of the comparison.
 const SIDE: usize = 3;
 /// How far the medians may lie apart, as a share of the earlier one.
 const THROUGHPUT_TOLERANCE: f64 = 0.05;

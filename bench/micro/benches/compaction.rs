@@ -1,9 +1,9 @@
-//! CPU time and disk writes of a major compaction: rows of 1 KiB, half of each hexadecimal digits of noise, flushed in
-//! four parts.
+//! Measures CPU time and disk writes of a major compaction of four SSTables. Rows have 1 KiB, half of which is random
+//! hexadecimal digits.
 //!
-//! `cargo bench -p micro --bench compaction`; `ROWS` sets the number of rows, `ROUNDS` that of compactions, `DIRECTORY`
-//! a place on a real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS` of 0 and 1
-//! differ by one compaction.
+//! `cargo bench -p micro --bench compaction`; `ROWS` sets the number of rows, `ROUNDS` the number of compactions,
+//! `DIRECTORY` a place on a real disk. With `SIMULATED` set it runs in the simulator, for callgrind: runs with `ROUNDS`
+//! of 0 and 1 differ by one compaction.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]
@@ -42,7 +42,7 @@ fn blobs() -> Arc<Table> {
     uncompacted(&Table { columns: columns.collect(), clustering_len: 0, ..(*table(1)).clone() })
 }
 
-/// Half hexadecimal digits of noise, half one byte again and again.
+/// A value of which half is random hexadecimal digits and half one byte repeated.
 fn value_of(row: u64) -> Vec<u8> {
     let mut state = row.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
     let mut value = Vec::with_capacity(VALUE_BYTES);
@@ -66,7 +66,7 @@ fn write_of(row: u64) -> Mutation {
     builder.finish()
 }
 
-/// Seconds of CPU that the threads of this process took.
+/// Seconds of CPU time that the threads of this process have used.
 fn cpu_seconds() -> f64 {
     let nanoseconds = std::fs::read_dir("/proc/self/task").expect("threads").filter_map(|thread| {
         let times = std::fs::read_to_string(thread.ok()?.path().join("schedstat")).ok()?;

@@ -1,5 +1,5 @@
-//! Messages of the native protocol, both ways, as envelopes (version 4) and in segments (version 5), plain and
-//! compressed.
+//! Measures encoding and decoding of native protocol messages: as envelopes (version 4) and in segments (version 5),
+//! plain and compressed.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::value::{BoundValue, push_element};

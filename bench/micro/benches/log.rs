@@ -1,8 +1,8 @@
-//! How fast a shard writes its commit log and replays it: mutations of 1 KiB, each of a partition of its own, on a real
-//! disk.
+//! Measures how fast a shard writes and replays its commit log on a real disk, with mutations of 1 KiB, each of a
+//! partition of its own.
 //!
 //! `cargo bench -p micro --bench log`; `REPLAY_ROWS` sets how many mutations are replayed and `REPLAY_ROUNDS` how
-//! often, `COMMITS` how many one writer makes durable one after the other, `REPLAY_DIR` the directory.
+//! often, `COMMITS` how many mutations one writer makes durable one after another, `REPLAY_DIR` the directory.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "a measurement")]
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]
@@ -30,7 +30,7 @@ fn bytes_written() -> u64 {
     line.parse().expect("a number")
 }
 
-/// Times the durable writes of one writer, one after the other, on a new log in the default mode.
+/// Times the durable writes of a single writer, one after another, on a new log in the default mode.
 fn commits_of_one_writer() {
     let commits = number("COMMITS", 5_000);
     let directory = tempfile::tempdir_in(std::env::var("REPLAY_DIR").unwrap_or("/tmp".into())).expect("a directory");

@@ -1,4 +1,5 @@
-//! A memtable of each kind: inserting partitions, inserting rows into one of them, getting a row by its key, scanning.
+//! Measures memtables of each kind: inserting partitions, inserting rows into one partition, getting a row by its key,
+//! scanning.
 //!
 //! Rows are as in the load generator's table: a 10-byte key and five blobs of 34 bytes.
 
@@ -71,7 +72,7 @@ fn insert(key: &[u8], clustering: &[u8], timestamp: i64) -> Mutation {
     builder.finish()
 }
 
-/// One row in each of `count` partitions, in the order of their keys, which is not that of their tokens.
+/// One row in each of `count` partitions, in the order of their keys, which is not the order of their tokens.
 fn partitions(count: u64) -> Vec<Mutation> {
     (0..count).map(|number| insert(&key(number), &[], number as i64)).collect()
 }
@@ -98,7 +99,7 @@ fn filled(kind: MemtableKind) -> Rc<Memtable> {
     Rc::new(memtable)
 }
 
-/// Bytes of the row of a key.
+/// Looks up the row of a key and returns how many bytes it has.
 fn get(memtable: &Memtable, token: model::Token, key: &[u8]) -> usize {
     let contents = memtable.read();
     let partition = contents.partitions.get(&contents.arena, token.prefix(), key).expect("it is there");

@@ -1,7 +1,7 @@
-//! A read of a partition of 100 rows from its sources: a memtable, SSTables, both; all its blocks are in memory.
+//! Measures reading a partition of 100 rows from a memtable, from SSTables, or from both; all blocks are in memory.
 //!
-//! Each further source has a newer state of every row, so that every row is merged. The store runs in the simulator;
-//! only polls of the read are measured.
+//! Every source has its own state of every row, so every row is merged. The store runs in the simulator, and only polls
+//! of the read are measured.
 
 #[path = "../../../storage/engine/tests/support/mod.rs"]
 mod support;
@@ -16,10 +16,10 @@ use support::*;
 
 const KEY: &[u8] = b"partition";
 const ROWS: i32 = 100;
-/// Polls after which a read is taken to wait for ever.
+/// Polls after which a read counts as stuck.
 const POLLS_MAX: usize = 1000;
 
-/// Name, number of SSTables, whether there is a memtable too.
+/// The sources to read from: name, number of SSTables, whether there is a memtable too.
 const SOURCES: [(&str, i64, bool); 6] = [
     ("memtable", 0, true),
     ("1 sstable", 1, false),
@@ -29,7 +29,7 @@ const SOURCES: [(&str, i64, bool); 6] = [
     ("4 sstables and memtable", 4, true),
 ];
 
-/// Counts rows.
+/// A sink that counts rows.
 struct Count(i32);
 
 impl RowSink for Count {

@@ -1,4 +1,4 @@
-//! The codecs of rows: the blob of one row, a mutation, a block of rows in the native protocol's form.
+//! Measures the codecs of rows: the blob of one row, a mutation, a block of rows in the native protocol's form.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use model::mutation::{Clustering, MutationView, Operation, push_clustering};
@@ -13,7 +13,7 @@ use std::hint::black_box;
 
 const KEY: &[u8] = b"0000000001";
 const VALUE: &[u8] = &[7; 34];
-/// Rows of a block.
+/// How many rows the block has.
 const ROWS: usize = 100;
 const FIRST_REGULAR: u16 = 2;
 const REGULAR: u16 = 5;

@@ -1,4 +1,4 @@
-//! The cost of PREPARE's two steps, parsing a text and resolving it against a schema, for ten typical statements.
+//! Measures the two steps of PREPARE, parsing a text and resolving it against a schema, for ten typical statements.
 
 use cql::define::{DefinitionContext, apply};
 use cql::plan::Plan;
@@ -17,7 +17,7 @@ const SCHEMA: &[&str] = &[
     "CREATE TABLE k.counts (id text PRIMARY KEY, hits counter)",
 ];
 
-/// Name and text.
+/// The statements: name and text.
 const STATEMENTS: [(&str, &str); 10] = [
     ("select by key", "SELECT id, name, email FROM k.users WHERE id = ?"),
     ("select everything", "SELECT * FROM k.users WHERE id = ?"),
@@ -39,7 +39,7 @@ const STATEMENTS: [(&str, &str); 10] = [
     ),
 ];
 
-/// The schema after [`SCHEMA`].
+/// The schema that the statements of [`SCHEMA`] create.
 fn schema() -> Schema {
     let mut schema = Schema::empty();
     let memtables = model::MemtableConfigurations::default();

@@ -1,4 +1,5 @@
-//! Serialised values by type: validation, comparison, the byte-comparable form, the CQL text both ways.
+//! Measures serialised values by type: validation, comparison, the byte-comparable form, conversion to and from CQL
+//! text.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use model::value::{compare, validate};
@@ -9,7 +10,7 @@ fn of_two(of: CqlType) -> CqlType {
     CqlType::Map { key: CqlType::Text.into(), value: of.into(), frozen: true }
 }
 
-/// Name, type, and two values as text.
+/// The types to measure: name, type, and two values as text.
 fn values() -> Vec<(&'static str, CqlType, [&'static str; 2])> {
     vec![
         ("int", CqlType::Int, ["41", "-42"]),
@@ -41,7 +42,7 @@ fn element(bytes: &[u8], out: &mut Vec<u8>) {
     model::value::push_element(out, Some(bytes));
 }
 
-/// A serialised collection of `count` elements or entries that `put` appends.
+/// A serialised collection of `count` elements or entries, each of which `put` appends.
 fn collection(count: i32, put: impl Fn(i32, &mut Vec<u8>)) -> Vec<u8> {
     let mut out = count.to_be_bytes().to_vec();
     (0..count).for_each(|number| put(number, &mut out));

@@ -1,10 +1,10 @@
-//! The node's allocator, which calls a function of one instruction for each allocation: callgrind counts its calls.
+//! The node's allocator with a call of an empty function for each allocation, so that callgrind can count allocations.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use mimalloc::MiMalloc;
 use std::alloc::{GlobalAlloc, Layout};
 
-/// mimalloc, with a call of the counted function for each allocation.
+/// mimalloc, with a call of [`counted_allocation`] for each allocation.
 pub(crate) struct Counting;
 
 /// Does nothing: its only instruction is the return that callgrind counts.

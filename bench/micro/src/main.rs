@@ -1,13 +1,14 @@
-//! Requests of one kind against a whole node in the simulator, for tools that count instructions, allocations and
+//! Sends requests of one kind to a whole node in the simulator, for tools that count instructions, allocations and
 //! messages between cores.
 //!
-//! 1. One simulated node of `--shards` shards serves a table of five blobs; one client with a connection to each shard,
-//!    by the shard-aware port, fills it with the same number of rows for each shard.
-//! 2. The client sends `COUNT` requests of `KIND`, one after the other, each to the shard that owns its key, or with
-//!    `--misrouted` to the next one.
-//! 3. It prints how many messages the shards sent each other for these requests.
+//! 1. One simulated node of `--shards` shards serves a table of five blobs. One client, with a connection to each shard
+//!    through the shard-aware port, fills it with the same number of rows for each shard.
+//! 2. The client sends `COUNT` requests of `KIND`, one after another, each to the shard that owns its key, or with
+//!    `--misrouted` to the next shard.
+//! 3. The program prints how many messages the shards sent each other for these requests.
 //!
-//! Two runs with different counts differ only by requests: `bench/micro/count` divides the difference of their costs.
+//! Two runs with different counts differ only by their requests, so `bench/micro/count` divides the difference of their
+//! costs by the difference of their counts.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 mod counting;
@@ -32,11 +33,11 @@ static ALLOCATOR: counting::Counting = counting::Counting;
 const SERVER: NodeId = NodeId(0);
 const CLIENT: NodeId = NodeId(1);
 const SHARD_AWARE_PORT: u16 = 19042;
-/// The client's ports begin at the first multiple of the number of shards from here on.
+/// The client's source ports begin at the first multiple of the number of shards that is not below this.
 const FIRST_SOURCE_PORT: u16 = 20_000;
 const KEYS_PER_SHARD: u64 = 1000;
 const BLOB_BYTES: usize = 34;
-/// Longest a run may take, virtual time.
+/// How long a run may take, virtual time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
 /// What is sent.
@@ -65,7 +66,7 @@ struct Arguments {
     misrouted: bool,
 }
 
-/// How far the client has got.
+/// How far the client is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Debug)]
 enum Stage {
     Filling,
@@ -73,7 +74,7 @@ enum Stage {
     Done,
 }
 
-/// What the client and the loop of the simulator share.
+/// State that the client and the loop of the simulator share.
 struct Run {
     arguments: Arguments,
     stage: Cell<Stage>,

@@ -1,28 +1,29 @@
-//! What a request costs in instructions and allocations, so that a slip shows in review. Where something is made
-//! cheaper, or dearer on purpose, the figures here change with it.
+//! Checks what a request costs in instructions and allocations, so that a regression shows in review. A change that
+//! makes requests cheaper, or dearer on purpose, also changes the figures here.
 //!
 //! Ignored unless asked for, because they need valgrind: `just counts`, or `cargo test -p micro --test counts --
-//! --ignored`. valgrind's processor is the same on every machine, so that only the compiler and this code move the
-//! figures. An incremental build inlines less and has figures of its own.
+//! --ignored`. valgrind simulates the same processor on every machine, so only the compiler and the code
+//! change the figures. An incremental build inlines less and has figures of its own.
 #![allow(clippy::disallowed_methods, reason = "a test that runs a tool")]
 
 use std::process::Command;
 
-/// Percent by which a count of instructions may differ from [`COSTS`].
+/// How far, in percent, a count of instructions may be from [`COSTS`].
 const TOLERANCE: u64 = 4;
-/// Percent that a request may cost more on eight shards than on one.
+/// How much more, in percent, a request may cost on eight shards than on one.
 const SHARDS_TOLERANCE: u64 = 3;
 
-/// Kind of request, instructions, instructions in an incremental build, tenths of an allocation.
+/// The cost of a request: kind, instructions, instructions in an incremental build, tenths of an allocation.
 const COSTS: [(&str, u64, u64, u64); 3] =
     [("read", 17_915, 20_856, 60), ("write", 23_679, 25_691, 110), ("query", 18_228, 21_103, 60)];
 
-/// Whether cargo built this incrementally, which is its default for the profile of tests.
+/// Whether cargo has built this incrementally, which is its default for the test profile.
 fn is_incremental() -> bool {
     option_env!("CARGO_INCREMENTAL") != Some("0")
 }
 
-/// What `bench/micro/count` prints for a node of so many shards: a line for each of the kinds, or of all without kinds.
+/// What `bench/micro/count` prints for a node of `shards` shards: a line for each of `kinds`, or for every kind if
+/// `kinds` is empty.
 fn count(shards: &str, kinds: &[&str]) -> String {
     let valgrind = Command::new("valgrind").arg("--version").output();
     assert!(valgrind.is_ok_and(|output| output.status.success()), "this test needs valgrind: apt-get install valgrind");

@@ -1,5 +1,5 @@
-//! Messages between the cores of a node of eight shards: none where clients send each request to the shard that owns
-//! its key.
+//! Counts the messages between the shards of a node of eight shards. There are none if clients send each request to the
+//! shard that owns its key.
 #![allow(clippy::disallowed_methods, reason = "a test that runs a tool")]
 
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::process::Command;
 const REQUESTS: u64 = 500;
 const KINDS: [&str; 3] = ["read", "write", "query"];
 
-/// Messages between cores during [`REQUESTS`] requests.
+/// How many messages shards send each other during [`REQUESTS`] requests.
 fn messages(options: &[&str]) -> u64 {
     let ran = Command::new(env!("CARGO_BIN_EXE_micro")).args(options).arg(REQUESTS.to_string()).output();
     let ran = ran.expect("the tool runs");

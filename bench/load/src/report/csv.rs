@@ -1,4 +1,5 @@
-//! Comma-separated values: a line for each window of one run, or for each of several runs. Milliseconds and seconds.
+//! The report as comma-separated values: a line for each window of a run, or for each run if there are several. Times
+//! are in milliseconds or seconds, as the heading says.
 
 use super::{QUANTILES, Titled, of_window, quantile};
 use crate::errors::{Class, Counts};

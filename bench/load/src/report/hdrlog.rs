@@ -1,8 +1,8 @@
-//! The measured windows in HdrHistogram's interval log, format 1.3, as `HistogramLogProcessor` and others read it.
+//! The measured windows as an interval log of HdrHistogram, format 1.3, which `HistogramLogProcessor` and others read.
 //!
 //! A line is `Tag=T,start,length,max,histogram`: seconds from the log's start time, the longest time in milliseconds,
 //! and a compressed V2 histogram of nanoseconds in base64. Tags are cassandra-stress's: the kind of operation with
-//! `-st` for service times and `-rt` for response times; of several runs also the run's number.
+//! `-st` for service times and `-rt` for response times; if there are several runs, also the run's number.
 
 use super::Titled;
 use crate::recorder::decode;
@@ -11,7 +11,7 @@ use hdrhistogram::serialization::V2DeflateSerializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogWriterBuilder, Tag};
 use std::time::Duration;
 
-/// What the log's readers divide the longest time by, which is for people: nanoseconds in a millisecond.
+/// The divisor of the longest time, which is there for people to read: nanoseconds in a millisecond.
 const MAX_UNIT: f64 = 1e6;
 
 /// The whole document.

@@ -1,4 +1,4 @@
-//! The report as one page with plots that loads nothing else: no scripts, style sheets or fonts.
+//! The report as one HTML page with plots. It loads no scripts, style sheets or fonts.
 
 use super::plot::{Plot, Scale, Series, escape};
 use super::{Titled, of_window, quantile, text};
@@ -44,7 +44,7 @@ fn run(title: &str, outcome: &Outcome) -> String {
     )
 }
 
-/// Throughput against p99, run after run.
+/// A plot of p99 by throughput, with a point for each run.
 fn overview(runs: &[Titled]) -> Plot<'static> {
     let line = |name: &str, at: f64| {
         let mut points: Vec<(f64, f64)> =
@@ -76,7 +76,7 @@ fn percentiles(times: impl Iterator<Item = (String, Histogram<u64>)>) -> Plot<'s
     }
 }
 
-/// Points of a percentile plot each time the distance to 100% halves.
+/// How many points a percentile plot has each time the distance to 100% halves.
 const TICKS_PER_HALF: u32 = 8;
 
 fn throughput(outcome: &Outcome) -> Plot<'static> {

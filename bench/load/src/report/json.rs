@@ -1,5 +1,5 @@
-//! The report as JSON: one object for a run, an array of them for several. Times in nanoseconds unless the name says
-//! else.
+//! The report as JSON: one object for a run, an array of them for several. Times are in nanoseconds unless the name
+//! says otherwise.
 
 use super::{QUANTILES, Titled, of_window, quantile, text};
 use crate::errors::occurred;

@@ -1,4 +1,4 @@
-//! Reports: text for people, JSON and CSV for programs, a page with plots, a log for HdrHistogram's tools.
+//! Reports: text for people, JSON and CSV for programs, an HTML page with plots, a log for HdrHistogram's tools.
 
 pub mod csv;
 pub mod hdrlog;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-/// A line.
+/// One line of a plot.
 pub(super) struct Series {
     pub(super) name: String,
     pub(super) points: Vec<(f64, f64)>,
@@ -11,11 +11,11 @@ pub(super) struct Series {
 /// Scale of an axis.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Scale {
-    /// Linear: from zero, or on a horizontal axis from the least value.
+    /// Linear, beginning at zero; a horizontal axis begins at the least value.
     Linear,
-    /// Logarithmic; values that are not above 0 are left out.
+    /// Logarithmic; values of 0 or less are left out.
     Logarithmic,
-    /// Quantiles q, given as 1 / (1 - q): each further nine takes the same width.
+    /// For quantiles q, whose values are 1 / (1 - q): every further nine (90%, 99%, 99.9%) takes the same width.
     Nines,
 }
 
@@ -33,7 +33,7 @@ const RIGHT: f64 = 150.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 46.0;
 const COLOURS: [&str; 8] = ["#1b6ca8", "#d1495b", "#2e933c", "#edae49", "#7d4e9e", "#00798c", "#8d5524", "#555555"];
-/// Most points of a line; of more, neighbours are drawn as one.
+/// Most points of a line. If there are more, neighbours are drawn as one.
 const POINTS_MAX: usize = 2000;
 
 impl Plot<'_> {
@@ -157,7 +157,7 @@ impl Axis {
     }
 }
 
-/// The next of 1, 2, 5, 10, 20, ...
+/// The least of ..., 1, 2, 5, 10, 20, ... that is not below `rough`.
 fn round_step(rough: f64) -> f64 {
     let power = 10f64.powf(rough.log10().floor());
     [1.0, 2.0, 5.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= rough).unwrap_or(10.0 * power)

@@ -34,7 +34,7 @@ pub fn workload(plan: &Plan) -> String {
 /// The whole report.
 pub fn report(outcome: &Outcome) -> String {
     let mut out = String::new();
-    // Writing to a string does not fail.
+    // Writing to a string cannot fail.
     let _ = put(outcome, &mut out);
     out
 }

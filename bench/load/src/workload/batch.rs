@@ -49,7 +49,7 @@ impl Workload for Batch {
         match operation.kind {
             WRITE => return Check::Fine,
             _ if rows.count() == 0 => return Check::Missing,
-            // A batch on one partition is applied atomically: a slice sees all of its rows or none.
+            // A batch on one partition is applied atomically, so a slice sees all of its rows or none.
             _ if rows.count() as u64 != self.rows => return Check::Wrong,
             _ => {}
         }

@@ -1,4 +1,4 @@
-//! Counters. Every key has its own step; a value that is not a multiple of it is wrong.
+//! Counters. Every key is incremented by a step of its own; a value that is not a multiple of it is wrong.
 
 use super::{Check, Kind, Operation, Workload, single};
 use crate::reply::Rows;

@@ -1,4 +1,4 @@
-//! Lightweight transactions: inserts if the row does not exist, updates if it has the expected value.
+//! Lightweight transactions: inserts rows that do not exist, and updates those that have the expected value.
 
 use super::{Check, Kind, Operation, Workload, single};
 use crate::reply::Rows;
@@ -59,13 +59,13 @@ impl Workload for Lwt {
         let applied = rows.cell();
         match (kind, applied) {
             (_, Some(Some([1]))) => Check::Fine,
-            // For a row that does not exist the answer holds only [applied].
+            // If the row does not exist, the answer holds only [applied].
             (UPDATE, Some(Some([0]))) if columns == 1 => Check::Missing,
             (UPDATE, Some(Some([0]))) => match rows.cell() {
                 Some(None) => Check::Missing,
                 _ => Check::Wrong,
             },
-            // The existing row: [applied], key, value.
+            // If the row exists, the answer holds [applied], key, value.
             (INSERT, Some(Some([0]))) => match (rows.number(), rows.cell()) {
                 (Some(Some(number)), Some(Some(value))) if number == key && own(value) => Check::NotApplied,
                 _ => Check::Wrong,

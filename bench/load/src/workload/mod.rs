@@ -1,10 +1,10 @@
-//! Workloads: which tables they create, what they send and what answers must look like.
+//! Workloads: which tables they create, which requests they send, and what the answers must look like.
 //!
-//! An operation is a kind and a key; from it alone the request's body is written straight into the send queue and the
-//! answer is checked. Kinds and their names are the tags of the report.
+//! An operation is a kind, a key and a row. From these alone the request's body is written, straight into the send
+//! queue, and the answer is checked. Reports group measurements by the names of the kinds.
 //!
-//! Invariants: values are computed from the key ([`crate::values`]), so that every write of a key writes the same and
-//! any order of operations leaves the same rows.
+//! Invariants: values are computed from the key ([`crate::values`]), so every write of a row writes the same values,
+//! and any order of operations leaves the same rows.
 
 mod batch;
 mod counter;
@@ -25,7 +25,7 @@ pub struct Operation {
     pub kind: usize,
     /// The key.
     pub key: u64,
-    /// An addition of the workload to the key: a row, a time.
+    /// What the workload adds to the key, such as a row or a time; 0 if nothing.
     pub row: u64,
 }
 
@@ -68,7 +68,7 @@ pub trait Workload {
     fn fill(&self, keys: u64) -> u64 {
         keys
     }
-    /// The operation of a kind and a key; `number` counts the operations of all threads, though not without gaps.
+    /// The operation of a kind on a key. `number` is different for every operation of all threads and roughly ascends.
     fn operation(&self, kind: usize, key: u64, number: u64) -> Operation {
         let _ = number;
         Operation { kind, key, row: 0 }
@@ -126,10 +126,10 @@ pub fn shares(kinds: &[Kind], ratio: &[(String, f64)]) -> Result<Vec<f64>, Strin
         .collect())
 }
 
-/// The kind that the number `share`, from 0 to 1, falls to.
+/// The kind whose interval of the running sums contains the number `share`, from 0 to 1.
 pub fn kind_of(shares: &[f64], share: f64) -> usize {
     shares.iter().position(|sum| share < *sum).unwrap_or_else(|| {
-        // Rounding may leave a number above the last sum: it falls to the last kind that has a share.
+        // Because of rounding a number may be above the last sum; then it is the last kind that has a share.
         (0..shares.len()).rev().find(|at| *at == 0 || shares[*at] > shares[at - 1]).unwrap_or(0)
     })
 }

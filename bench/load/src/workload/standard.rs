@@ -15,7 +15,7 @@ const KINDS: [Kind; 2] =
     [Kind { name: "write", writes: true, weight: 1.0 }, Kind { name: "read", writes: false, weight: 1.0 }];
 const WRITE: usize = 0;
 
-/// Ten bytes, as long as cassandra-stress's: two letters and the number.
+/// The partition key for a key's number: ten bytes, as many as in cassandra-stress. They are `k:` and the number.
 fn key_bytes(key: u64) -> [u8; KEY_BYTES] {
     let mut bytes = *b"k:........";
     bytes[2..].copy_from_slice(&key.to_be_bytes());
@@ -30,7 +30,7 @@ impl Workload for Standard {
     fn table(&self) -> (String, String) {
         let name = match (self.columns, self.value_bytes) {
             (5, 34) => "standard1".to_string(),
-            // Rows of another shape would be taken for wrong data.
+            // Other shapes have tables of their own: their rows would be taken for wrong data.
             (columns, bytes) => format!("standard_{columns}_{bytes}"),
         };
         let columns: String = (0..self.columns).map(|column| format!(", \"C{column}\" blob")).collect();

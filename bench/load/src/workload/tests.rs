@@ -1,4 +1,4 @@
-//! Every workload against answers made by hand: right, missing, wrong, not applied.
+//! Tests every workload with answers made by hand: right, missing, wrong, not applied.
 
 use super::*;
 use crate::arguments::default_plan;
@@ -34,7 +34,7 @@ fn bigint(value: u64) -> Option<Vec<u8>> {
 fn checked(workload: &dyn Workload, operation: &Operation, rows: &[Row]) -> Check {
     let mut body = Vec::new();
     let columns = rows.first().map_or(2, Vec::len) as i32;
-    // Rows, without metadata.
+    // A result of kind Rows, with the flag that says that the columns are left out.
     [2, 4, columns, rows.len() as i32].into_iter().for_each(|n| put_int(&mut body, n));
     rows.iter().flatten().for_each(|cell| put_bytes(&mut body, cell.as_deref()));
     let metadata = RefCell::default();

@@ -1,4 +1,4 @@
-//! Wide partitions: keys are rows, `partition_rows` of them in a partition; single rows and slices.
+//! Wide partitions: each key is a row, and `partition_rows` of them form a partition. Reads take single rows or slices.
 
 use super::{Check, Kind, Operation, Workload, single};
 use crate::reply::Rows;
