@@ -57,7 +57,10 @@ mod tests {
         assert_eq!(read(""), Ok(None));
         assert_eq!(
             read("default_compaction: LeveledCompactionStrategy"),
-            Ok(Some(r#"{"class": "compaction.LeveledCompactionStrategy"}"#.into()))
+            Ok(Some(
+                r#"{"class": "compaction.LeveledCompactionStrategy", "max_threshold": "32", "min_threshold": "4"}"#
+                    .into()
+            ))
         );
         let text = "{class_name: UnifiedCompactionStrategy, parameters: {scaling_parameters: T4, sstable_growth: 0.5}}";
         let stored =
