@@ -177,8 +177,8 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
         store.apply(rows::keyspace_replaced(schema, keyspace, timestamp, now_in_seconds), true).await?;
     }
     store.apply(local::written_at_start(schema, config, &identity, timestamp), true).await?;
-    // Forget records of tables that do not exist: no table has their log records, and CREATE TABLE WITH ID writes a new
-    // record.
+    // Forget truncations of tables that do not exist: their log records belong to no table, and CREATE TABLE WITH ID
+    // records a truncation of its own.
     let of_nothing = |(table, _): &&(TableId, _)| schema.table_by_id(*table).is_none();
     let forgotten: Vec<TableId> = loaded.truncations.iter().filter(of_nothing).map(|(table, _)| *table).collect();
     if !forgotten.is_empty() {

@@ -89,7 +89,7 @@ fn nulls_unset_and_key_limits_have_cassandra_s_texts() {
     world.try_query(0, insert, key(65535)).expect("the longest key");
     assert_eq!(world.rows_on(1, "SELECT p FROM k.s")[0][0].as_ref().map(Vec::len), Some(65535));
 
-    // Deleting a partition leaves a single deletion, which does not count as a tombstone.
+    // Unset leaves the value as it is; null deletes it.
     let insert = "INSERT INTO k.t (a, b, c, v, w) VALUES (9, 9, 9, ?, ?)";
     world.try_query(0, insert, values(&[int(1), text("w")])).expect("written");
     world.try_query(0, insert, values(&[Value::Unset, Value::Null])).expect("written");
