@@ -1,4 +1,4 @@
-//! Tables whose columns change under live data, before and after a crash.
+//! Tables whose columns are altered while they hold data, before and after a crash.
 
 mod support;
 
@@ -39,7 +39,7 @@ fn columns_are_found_by_name_when_their_ids_have_moved() {
     }
 }
 
-/// The table of `support` with these regular columns, of which `dropped` says which were dropped when.
+/// The table of `support` with these regular columns; `dropped` has the name, id and time of each dropped column.
 fn altered(regular: &[(&str, u16)], dropped: &[(&str, u16, i64)]) -> Arc<Table> {
     let names: Vec<&str> = regular.iter().map(|(name, _)| *name).collect();
     let mut table = Table::clone(&table_of("ks", 1, &names));
@@ -70,7 +70,7 @@ fn update(row: i32, cells: &[(u16, i64, &[u8])]) -> Mutation {
     builder.finish()
 }
 
-/// A row's first clustering column and its cells: column and value.
+/// The first clustering column of a row, and its cells as column and value.
 type Shown = (i32, Vec<(u16, Vec<u8>)>);
 
 fn shown(rows: &[Row]) -> Vec<Shown> {
@@ -113,7 +113,7 @@ fn a_dropped_column_is_gone_and_empty_when_it_is_added_again_also_after_a_crash(
         ]
     );
     sim.crash(NODE);
-    // The next start numbers the columns anew: 0, a, b.
+    // The next start numbers the columns anew: `0`, `a`, `b`.
     let after = run(&mut sim, || async {
         let mut table = Table::clone(&altered(&[("0", 9), ("a", 9), ("b", 9)], &[("b", 9, 100)]));
         table.number_columns();

@@ -1,4 +1,5 @@
-//! Stored batches: durable before their writes, found again under other columns and another number of shards, shed.
+//! The batch log: batches are durable before their writes and are found again after column ids or the number of
+//! shards have changed; removed batches free their memory.
 
 mod support;
 
@@ -37,7 +38,7 @@ fn batches() -> Arc<Table> {
     Arc::new(table)
 }
 
-/// A mutation of two tables.
+/// A mutation of tables 1 and 2.
 fn mutation(key: &[u8], n: i32) -> Mutation {
     let mut builder = MutationBuilder::new(key);
     for number in [1, 2] {
@@ -52,7 +53,7 @@ fn mutation(key: &[u8], n: i32) -> Mutation {
     builder.finish()
 }
 
-/// Tables 1 and 2: `a` regular, `b` static.
+/// Table 1 or 2; column `a` is regular, column `b` static.
 fn target(number: u8) -> Arc<Table> {
     let mut table = Table::clone(&table(number));
     table.columns[4].kind = ColumnKind::Static;
@@ -72,7 +73,7 @@ fn uuids(seed: u32) -> impl FnMut() -> [u8; 16] {
     }
 }
 
-/// Runs `main` on every one of some shards until it has returned on all.
+/// Runs `main` on every shard of a node until it has returned on all.
 fn run_shards<F: Future<Output = ()> + 'static>(sim: &mut Sim, shards: u16, main: impl Fn(u16) -> F + 'static) {
     let done = Rc::new(Cell::new(0));
     let count = done.clone();
@@ -138,7 +139,7 @@ fn a_batch_follows_its_tables_columns_and_forgets_tables_that_are_gone_or_trunca
         let id = store.batch_id(5_000_001, uuids(1));
         store.put_batch(&batches(), id, &[mutation(b"p", 1)]).await.expect("put");
     });
-    // Table 1 has another column before both, table 2 is gone.
+    // Table 1 gets a new column before its others, and table 2 is gone.
     let renumbered = || {
         let mut table = Table::clone(&target(1));
         let mut first = table.columns[3].clone();

@@ -1,4 +1,5 @@
-//! Compactions: what is live stays, what nobody can miss goes, and a start after a crash finds one or the other.
+//! Compactions: live data stays, what no reader can miss goes, and a start after a crash finds the inputs or the
+//! outputs.
 
 mod support;
 
@@ -14,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
-/// Table 1 with tombstones that may go at once.
+/// Table 1 with a grace period of zero, so that tombstones may be purged at once.
 fn graceless() -> Arc<Table> {
     let options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
     Arc::new(Table { options, ..(*table(1)).clone() })
@@ -75,7 +76,7 @@ fn s5_sstables_become_one_with_the_last_write_of_each_cell() {
     });
 }
 
-/// A table of leveled compaction, with SSTables of a MiB, not compressed.
+/// A table with leveled compaction and uncompressed SSTables of 1 MiB.
 fn leveled() -> Arc<Table> {
     let mut leveled = (*uncompacted(&table(1))).clone();
     let text =
@@ -106,7 +107,7 @@ fn a_major_compaction_lays_out_what_the_strategy_wants() {
         assert_eq!(read_all(&store, table(1).id).await, before);
         runtime::sleep(Duration::from_secs(1)).await;
     });
-    // 2,000 rows of 1.5 KB.
+    // There are 2,000 rows of 1.5 KB.
     assert_eq!(data_files(&sim), 3);
 }
 
@@ -122,7 +123,7 @@ fn s5_tombstones_go_after_their_grace_and_not_while_older_data_may_be_elsewhere(
         assert_eq!(xs(&store).await, [0, 2]);
         store.apply(delete_partition(9), false).await.expect("apply");
         store.flush(table(1).id).await.expect("flush");
-        // Not yet flushed, older than the deletion that would go.
+        // A write in memory that is older than the deletion keeps that from being purged.
         store.apply(insert(table(1).id, b"p", 7, 0, 8, b"late"), false).await.expect("apply");
         assert_eq!(xs(&store).await, [0i32; 0]);
         store.compact(table(1).id, EVERYTHING).await.expect("compact");
@@ -138,7 +139,7 @@ fn s5_what_was_purged_to_nothing_is_not_brought_back_by_a_segment_that_another_t
     run(&mut sim, || async {
         let store = start(small(), &[graceless(), table(2)]).await;
         write_rows(&store, 0..3, 10).await;
-        // Pins the segment with the rows, and not the one with their deletion.
+        // Another table's write keeps the segment with the rows, but not the one with their deletion.
         store.apply(insert(table(2).id, b"p", 0, 0, 1, b"x"), false).await.expect("apply");
         for number in 0..100 {
             store.apply(insert(table(1).id, b"p", 50 + number, 0, 1, &[7; 500]), false).await.expect("apply");
@@ -183,7 +184,8 @@ fn a_longer_backlog_gives_compactions_more_of_the_core() {
         let tables: Vec<Arc<Table>> = (1..=6).map(table).collect();
         let store = start(small(), &tables).await;
         assert_eq!(share(), 100, "nothing to do");
-        // Eight SSTables of a size in each table, which nobody may compact yet.
+        // Eight SSTables of similar size in each table, which the throughput limit keeps from being compacted for
+        // now.
         store.set_compaction_throughput(1);
         for table in &tables {
             for round in 0..8 {
@@ -200,7 +202,7 @@ fn a_longer_backlog_gives_compactions_more_of_the_core() {
         assert_eq!(statistics.completed, 0);
         let backlog = share();
         assert!(backlog >= 500, "{backlog} of {pending} tasks");
-        // The fewer tasks there are, the less of the core they get.
+        // With fewer tasks, compactions get less of the core.
         store.drop_table(tables[5].id);
         store.drop_table(tables[4].id);
         assert!(share() < backlog);
@@ -213,7 +215,7 @@ fn a_longer_backlog_gives_compactions_more_of_the_core() {
     });
 }
 
-/// SSTables of one key each, flushed one by one; the names of their Data.db files by key, as they stand now.
+/// Writes and flushes one SSTable for each key.
 async fn of_keys(store: &Store, keys: &[&[u8]]) {
     for key in keys {
         store.apply(insert(table(1).id, key, 0, 0, 1, b"v"), false).await.expect("apply");
@@ -267,6 +269,6 @@ fn only_what_is_chosen_is_merged() {
         assert_eq!(read_all(&store, table(1).id).await.len(), 6);
         runtime::sleep(Duration::from_secs(1)).await;
     });
-    // 1 and 2; 5 and 0; 3 and 4.
+    // The keys are merged in pairs: 1 and 2; 5 and 0; 3 and 4.
     assert_eq!(data_files(&sim), 3);
 }

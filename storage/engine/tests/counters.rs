@@ -1,4 +1,4 @@
-//! Counters of several nodes and of old versions in memtables, SSTables, the log and compactions.
+//! Counters written by several nodes or by old versions: in memtables, SSTables, the log and compactions.
 
 mod support;
 
@@ -11,7 +11,7 @@ use model::{CqlType, Mutation, MutationBuilder, Table};
 use std::sync::Arc;
 use support::*;
 
-/// Table 1 with two counters.
+/// Table 1 with two counter columns.
 fn counters() -> Arc<Table> {
     let mut table = (*table(1)).clone();
     table.columns.iter_mut().skip(3).for_each(|column| column.cql_type = CqlType::Counter);
@@ -19,12 +19,12 @@ fn counters() -> Arc<Table> {
     Arc::new(table)
 }
 
-/// A context of a global shard.
+/// A counter context with a global shard.
 fn of(node: u8, clock: i64, count: i64) -> Vec<u8> {
     global([node; 16], clock, count).to_vec()
 }
 
-/// A context of an unmarked shard.
+/// A counter context with a remote shard, which is not marked as local or global.
 fn remote(node: u8, clock: i64, count: i64) -> Vec<u8> {
     let mut context = of(node, clock, count);
     context.drain(2..4);
@@ -32,7 +32,7 @@ fn remote(node: u8, clock: i64, count: i64) -> Vec<u8> {
     context
 }
 
-/// A context of a local shard, of clock 1.
+/// A counter context with a local shard at clock 1.
 fn local(node: u8, count: i64) -> Vec<u8> {
     let mut context = change(count).to_vec();
     context[4..20].fill(node);
@@ -63,7 +63,7 @@ fn delete_row(timestamp: i64) -> Mutation {
     builder.finish()
 }
 
-/// The counter's context and timestamp, if it is live.
+/// A sink that keeps the counter's context and timestamp, if it is live.
 #[derive(Default)]
 struct Found(Option<(Vec<u8>, i64)>);
 
@@ -84,10 +84,10 @@ async fn read(store: &Store) -> Option<(Vec<u8>, i64)> {
     found.0
 }
 
-/// Every order of three.
+/// All orders of three things.
 const ORDERS: [[usize; 3]; 6] = [[0, 1, 2], [0, 2, 1], [1, 0, 2], [1, 2, 0], [2, 0, 1], [2, 1, 0]];
 
-/// Writes `mutations`, each to an SSTable of its own in every order, and reads what comes of it, before and after a
+/// Writes `mutations` in every order, each to an SSTable of its own, and checks what is read before and after a
 /// compaction and a restart.
 fn of_three(mutations: impl Fn() -> [Mutation; 3] + Clone + 'static, expected: Option<(Vec<u8>, i64)>) {
     for order in ORDERS {
@@ -133,7 +133,7 @@ fn shards_of_nodes_and_kinds_merge() {
     assert_eq!(CounterContext::trusted(&context).total(), 8);
     of_three(move || [count(&shards()[0], 3), count(&shards()[1], 2), count(&shards()[2], 1)], Some((context, 3)));
 
-    // A global shard wins over parts of it, which add up, and over what others knew of them.
+    // A global shard wins over local shards, which add up; local shards win over remote ones.
     let shards = || [local(3, 4), of(3, 1, 100), local(3, 5)];
     let context = merged(&shards());
     assert_eq!(CounterContext::trusted(&context).total(), 100);
@@ -155,7 +155,7 @@ fn a_deleted_counter_stays_deleted_whatever_the_timestamps() {
 fn a_deletion_of_the_row_takes_what_is_older_and_no_more() {
     let left = of(2, 1, 7);
     of_three(|| [count(&of(1, 1, 1), 5), delete_row(6), count(&of(2, 1, 7), 9)], Some((left.clone(), 9)));
-    // With it goes the deletion of the counter.
+    // The deletion of the row also covers the earlier deletion of the counter.
     of_three(|| [delete_cell(5), delete_row(6), count(&of(2, 1, 7), 9)], Some((left, 9)));
 }
 

@@ -1,5 +1,5 @@
-//! Crashes at random steps and at every step, with every restart on the same or another number of shards: what was
-//! acknowledged is there, what was refused is not, no mutation is there in part, nothing that was seen goes away.
+//! Crashes at random steps and at every step, with restarts on the same or another number of shards: acknowledged
+//! writes are found, refused ones are not, no mutation is found in part, and what was seen once does not disappear.
 
 mod support;
 
@@ -20,56 +20,56 @@ use support::*;
 
 const NODE: NodeId = NodeId(1);
 const LONG: Duration = Duration::from_secs(3600);
-/// Written to all the time.
+/// A table that is only written to.
 const KEPT: u8 = 1;
-/// Truncated now and then.
+/// A table that is also truncated now and then.
 const TRUNCATED: u8 = 2;
-/// Lives on shard 0.
+/// A table that lives on shard 0.
 const LOCAL: u8 = 3;
 
-/// What became of a write.
+/// What is known about the outcome of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fate {
     Started,
-    /// Acknowledged, and durable by the promise of the mode; or seen after a restart.
+    /// Acknowledged and promised to be durable by the sync mode, or seen after a restart.
     Certain,
     Refused,
 }
 
-/// When a write to the truncated table happened, against the truncations of its shard in its run.
+/// When a write to the truncated table happened, relative to the truncations that its shard made in the same run.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
     run: u64,
     shard: u16,
-    /// Truncations of the shard that had ended when the write began.
+    /// How many truncations of the shard had ended when the write began.
     done_before: u64,
-    /// Truncations of the shard that had begun when the write was acknowledged.
+    /// How many truncations of the shard had begun when the write was acknowledged.
     begun_before: Option<u64>,
 }
 
-/// What the test knows, over all runs of the node.
+/// What the test knows across all runs of the node.
 #[derive(Default)]
 struct Known {
     run: Cell<u64>,
     moments: RefCell<BTreeMap<u64, Moment>>,
-    /// Truncations begun and done in this run, by shard.
+    /// How many truncations each shard has begun and ended in this run.
     begun: RefCell<BTreeMap<u16, u64>>,
     done: RefCell<BTreeMap<u16, u64>>,
-    /// The durable truncation: its run, and which truncation of each shard it was.
+    /// The truncation that was made durable: its run, and its number on each shard.
     installed: RefCell<Option<(u64, BTreeMap<u16, u64>)>>,
     fates: RefCell<BTreeMap<(u8, u64), Fate>>,
     next_write: Cell<u64>,
     truncations: RefCell<Vec<Truncation>>,
-    /// Of the run: highest counters, rows read at start, shards that serve.
+    /// In this run: the highest counters, the rows read at the start, and the number of shards that serve.
     counters: RefCell<Vec<u64>>,
     rows: RefCell<Vec<(u8, Row)>>,
     serving: Cell<usize>,
-    /// Whether shard 0 has cleaned up after transactions.
+    /// Whether shard 0 has cleaned up transactions.
     cleaned: Cell<bool>,
-    /// Shards that have flushed what they replayed.
+    /// How many shards have flushed what they replayed.
     flushed: Cell<usize>,
     error: RefCell<Option<Error>>,
-    /// Cuts of the truncation under way.
+    /// The positions of the truncation under way.
     cuts: RefCell<Vec<LogPosition>>,
     truncating: Cell<bool>,
     stop: Cell<bool>,
@@ -80,11 +80,11 @@ struct Plan {
     shards: u16,
     sync: SyncMode,
     segment_bytes: u32,
-    /// Truncate and release now and then.
+    /// Whether to truncate and release now and then.
     truncate: bool,
-    /// Calls on the disk fail now and then while the node serves.
+    /// Whether calls on the disk fail now and then while the node serves.
     failing: bool,
-    /// Flush what was replayed, and tables now and then.
+    /// Whether to flush what was replayed, and tables now and then.
     flush: bool,
     writers: u64,
 }
@@ -116,7 +116,7 @@ async fn try_serve(plan: Plan, shard: ShardId, known: &Rc<Known>) -> Result<(), 
         known.cleaned.set(true);
     }
     wait_for(|| known.cleaned.get()).await;
-    // In two calls, as system tables come before the others.
+    // Replayed in two calls, as a node does: system tables come first.
     let truncations: Vec<_> = known.truncations.borrow().iter().map(|t| (table(TRUNCATED).id, t.clone())).collect();
     for (table, home) in tables().into_iter().rev() {
         store.add_table(table, home);
@@ -167,7 +167,7 @@ async fn write(plan: Plan, shard: ShardId, store: Store, known: Rc<Known>) {
         let owner = if number == LOCAL { 0 } else { ShardMap::new(plan.shards).owner(Token::of(&key)) };
         if owner != shard.0 {
             runtime::sleep(Duration::from_micros(runtime::rng::below(300))).await;
-            // Nobody else may own the number that comes.
+            // No other writer may use the number that comes next.
             if runtime::rng::below(4) == 0 {
                 known.next_write.set(known.next_write.get() + 1);
             }
@@ -209,7 +209,7 @@ async fn write(plan: Plan, shard: ShardId, store: Store, known: Rc<Known>) {
     }
 }
 
-/// Flushes one table after the other until told to stop.
+/// Flushes random tables until told to stop.
 async fn flush(plan: Plan, store: Store, known: Rc<Known>) {
     while !known.stop.get() {
         runtime::sleep(Duration::from_millis(runtime::rng::below(40))).await;
@@ -221,7 +221,8 @@ async fn flush(plan: Plan, store: Store, known: Rc<Known>) {
     }
 }
 
-/// All shards together, as the crate above does it: cut everywhere, make the truncation durable, release.
+/// Truncates on all shards together as the crate `shard` does: all cut, then the truncation becomes durable, then all
+/// release.
 async fn truncate(plan: Plan, shard: ShardId, store: &Store, known: &Known) {
     let id = table(TRUNCATED).id;
     loop {
@@ -259,7 +260,7 @@ async fn truncate(plan: Plan, shard: ShardId, store: &Store, known: &Known) {
 }
 
 impl Known {
-    /// What was read at start against what is known of every write; what was seen is certain from then on.
+    /// Compares what was read at the start with what is known of every write. What was seen is certain from then on.
     fn check(&self, context: &str) {
         let mut seen: BTreeMap<(u8, u64), Vec<i32>> = BTreeMap::new();
         for (number, row) in self.rows.borrow().iter() {
@@ -286,7 +287,7 @@ impl Known {
         }
     }
 
-    /// Whether the durable truncation must have left a write, or must have taken it.
+    /// Whether a write must have survived the durable truncation, and whether it must have been removed.
     fn against_truncation(&self, write: u64) -> (bool, bool) {
         let moments = self.moments.borrow();
         let installed = self.installed.borrow();
@@ -361,7 +362,7 @@ fn s1_s2_s3_random_crashes_lose_nothing_and_bring_nothing_back() {
             let context = format!("seed {seed} round {round}");
             start_node(&mut sim, plan, &known);
             if rng.chance(0.2) {
-                // Also within a start.
+                // Sometimes crash within a start.
                 steps(&mut sim, rng.below(300));
                 sim.crash(NODE);
                 start_node(&mut sim, plan, &known);
@@ -384,7 +385,7 @@ fn s1_s2_s3_random_crashes_lose_nothing_and_bring_nothing_back() {
                 }
                 _ => sim.crash(NODE),
             }
-            // S2: clocks play no part in the order of segments.
+            // S2: clocks must not affect the order of segments.
             sim.step_wall_clock(NODE, -365 * 86_400_000_000);
         }
         let certain = known.fates.borrow().values().filter(|fate| **fate == Fate::Certain).count();

@@ -1,4 +1,4 @@
-//! Damaged segments: what a start makes of bytes that are not as they were written.
+//! Damaged segments: how a start treats bytes that differ from what was written.
 
 mod support;
 
@@ -22,7 +22,7 @@ fn s1_a_flipped_bit_in_an_old_group_is_corruption() {
         let bytes = sim.read_file(NODE, &path).expect("a file");
         let count = groups(&bytes);
         let group = rng.below(count as u64 + 1) as usize;
-        // Group 0 is the header block. The payloads are about 200 bytes.
+        // Group 0 stands for the header block. The payloads have about 200 bytes each.
         let at = group * 4096 + rng.below(if group == 0 { 40 } else { 150 }) as usize;
         let bit = 1 << rng.below(8);
         sim.mutate_file(NODE, &path, |bytes| bytes[at] ^= bit);
@@ -47,7 +47,7 @@ fn s1_a_flipped_bit_in_an_old_group_is_corruption() {
 #[test]
 fn s1_a_group_lost_from_a_segment_that_a_later_start_knows_is_corruption() {
     let (mut sim, _) = some_segments(2);
-    // A second run records where the segments of the first end.
+    // A second run records where the segments of the first run end.
     run(&mut sim, || async {
         let (store, _) = replay(small()).await.expect("replay");
         store.start(store.highest_counter()).await.expect("start");
@@ -130,7 +130,7 @@ fn s1_mutated_segments_never_panic_and_never_give_what_was_not_written() {
 
 #[test]
 fn s1_bytes_that_a_client_chose_are_never_a_group() {
-    // A value that holds a whole segment, so that groups of it lie at block boundaries; then a torn tail before it.
+    // A value that contains a whole segment, with the groups at block boundaries, behind a torn tail.
     let (sim, segments) = some_segments(5);
     let image = sim.read_file(NODE, &segments[0]).expect("a file");
     let mut sim = calm(6);
@@ -141,7 +141,7 @@ fn s1_bytes_that_a_client_chose_are_never_a_group() {
         async move {
             let store = start(options, &[table(1)]).await;
             write_rows(&store, 0..1, 10).await;
-            // One of these alignments puts the groups of the value at block boundaries.
+            // Room for the shifts below, one of which brings the value's groups to block boundaries.
             let mut aligned = vec![0; 4096];
             aligned.extend_from_slice(&value);
             store.apply(insert(table(1).id, b"p", 1, 0, 1, &aligned), false).await.expect("apply");
@@ -206,7 +206,8 @@ fn s1_what_a_start_has_shown_survives_a_power_failure() {
             let store = start(small(), &[table(1)]).await;
             write_rows(&store, 0..2, 10).await;
         });
-        // The last group is in the file, but not durably: as after a write whose process was killed before the flush.
+        // The last group is in the file but not durable, as after a write whose process was killed before the disk's
+        // cache was flushed.
         let path = sim.files(NODE).into_iter().map(|(path, _)| path).next().expect("a segment");
         let whole = sim.read_file(NODE, &path).expect("a file");
         let last = whole.chunks(4096).rposition(|block| block[..4] == *b"GRUP").expect("a group") * 4096;

@@ -1,4 +1,4 @@
-//! The same store on a real disk: what was written is there after a start, under another shard count too.
+//! The same store on a real disk: what was written is found after a start, also with another number of shards.
 
 mod support;
 

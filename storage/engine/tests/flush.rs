@@ -1,4 +1,4 @@
-//! Memtables that become SSTables: rows stay, the log is freed, and nothing is in two places or none after a restart.
+//! Flushes: rows stay, the log is released, and after a restart nothing is found twice or lost.
 
 mod support;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use support::*;
 
-/// Files of table 1 on the node's disk whose names end so.
+/// The files of table 1 on the node's disk whose names end with `end`.
 fn files_of_table(sim: &Sim, end: &str) -> Vec<PathBuf> {
     let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));
     let paths = sim.files(NODE).into_iter().map(|(path, _)| path);
@@ -83,7 +83,7 @@ fn s4_flushes_free_segments_of_the_run() {
     assert!(most <= 8, "{most} segments");
 }
 
-/// Table 1 with a `memtable_flush_period_in_ms`.
+/// Table 1 with a `memtable_flush_period_in_ms` of `millis`.
 fn flushed_every(millis: i32) -> Arc<Table> {
     let mut described = Table::clone(&table(1));
     described.options.memtable_flush_period_in_ms = millis;

@@ -1,4 +1,4 @@
-//! What is written to the log together.
+//! Groups: which writes become durable together, and in which records.
 
 mod support;
 
@@ -59,10 +59,11 @@ fn a_group_names_each_of_its_tables_once() {
     assert_eq!(records.remove(0), (4096, both, None));
     let expected = (1..WRITES).map(|number| match number % 3 {
         0 => (offset, both, None),
-        // Without version, table, two lengths, flag and kind; a shorter length of the clustering.
+        // The record lacks the version, the table id, two lengths, the flag and the kind; its clustering's length is
+        // shorter.
         table => (offset, one - 1 - 16 - 2 * 4 - 2 - 2, number_of(table)),
     });
-    // Tasks of one time run in any order.
+    // Tasks that are due at the same time run in any order.
     let mut expected: Vec<_> = expected.collect();
     expected.sort_unstable();
     records.sort_unstable();
@@ -73,7 +74,7 @@ fn a_group_names_each_of_its_tables_once() {
     assert_eq!(read, [thirds([0, 1]), thirds([0, 2])]);
 }
 
-/// A batch of both tables.
+/// A mutation of both tables.
 fn mixed(number: i32) -> Mutation {
     let mut builder = MutationBuilder::continuing(insert(table(1).id, b"p", number, 0, 1, b""));
     builder.table(table(2).id);
@@ -81,8 +82,8 @@ fn mixed(number: i32) -> Mutation {
     builder.finish()
 }
 
-/// Writes to both tables, to one, and to the other by turns: the first in a group of its own, for it waits for nothing,
-/// the rest in one.
+/// Writes by turns to both tables, to one and to the other. The first write has a group of its own, as it does not
+/// have to wait; the others share one.
 async fn mixed_rows(options: Options) {
     let store = start(options, &[table(1), table(2)]).await;
     store.apply_durably(mixed(0), false).await.expect("a write");
@@ -102,19 +103,19 @@ async fn mixed_rows(options: Options) {
     store.close().await.expect("close");
 }
 
-/// What of both tables comes back: the first column of the clustering.
+/// The first clustering column of each row of both tables.
 async fn both_tables(options: Options) -> [Vec<i32>; 2] {
     let store = start(options, &[table(1), table(2)]).await;
     let rows = async |number| read_all(&store, table(number).id).await.into_iter().map(|row| row.1[0]).collect();
     [rows(1).await, rows(2).await]
 }
 
-/// Writes all rows at the same time, durably, with `counting` set; how many there are then.
+/// Writes all rows concurrently and durably while `counting` is set. Returns how many rows there are then.
 async fn durable_rows(counting: Rc<Cell<bool>>) -> usize {
     let sync = SyncMode::Periodic { period: Duration::from_secs(10) };
-    // Large enough that no segment is prepared meanwhile.
+    // Large enough that no segment is prepared during the test.
     let store = start(Options { segment_bytes: 1 << 20, ..options(1, sync) }, &[table(1)]).await;
-    // The first write of a log waits for nothing; the period counts from it.
+    // The first group of a log is written at once; the period begins with it.
     store.apply_durably(insert(table(1).id, b"p", 0, 0, 1, b""), false).await.expect("a write");
     counting.set(true);
     let begun = runtime::now();

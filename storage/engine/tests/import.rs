@@ -1,5 +1,4 @@
-//! SSTables that come from elsewhere: they are the table's in whole or not at all, whatever they say of a log, and
-//! stay.
+//! Imported SSTables: all of them join the table or none, whatever log positions they name, and they stay.
 
 mod support;
 
@@ -33,7 +32,7 @@ fn elsewhere() -> Options {
     Options { directory: PathBuf::from("/elsewhere"), ..small() }
 }
 
-/// Leaves an SSTable of rows in the inbox, as another node wrote it.
+/// Puts an SSTable with these rows into the inbox, as another node would have written it.
 async fn fill_inbox(rows: std::ops::Range<i32>) {
     let store = start(elsewhere(), &[uncompacted(&table(1))]).await;
     write_rows(&store, rows, 200).await;
@@ -53,7 +52,7 @@ async fn found(store: &Store, directory: &Path, table: &Table) -> Vec<Source> {
     sources
 }
 
-/// All steps on one shard.
+/// Runs all steps of an import on one shard.
 async fn take_in(store: &Store, directory: &Path, table: &Arc<Table>, options: &ImportOptions) -> Result<usize, Error> {
     let sources = found(store, directory, table).await;
     let count = sources.len();
@@ -89,7 +88,7 @@ async fn reopened(truncations: &[(model::TableId, Truncation)]) -> Store {
     store
 }
 
-/// A check of every row.
+/// The options of a check that reads every row.
 fn extended(latest: bool) -> Check {
     Check { depth: Depth::Extended, latest, invokes_policy: false }
 }
@@ -107,7 +106,7 @@ fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
             assert_eq!(numbers(&store).await, (0..5).chain(10..20).collect::<Vec<_>>());
             assert_eq!(names(Path::new(INBOX), "-Data.db").await.len(), usize::from(copy));
             assert!(names(&own(), ".log").await.is_empty());
-            // Nothing is new any more.
+            // A second import finds nothing new.
             assert_eq!(found(&store, &own(), &table(1)).await, []);
             store.compact(table(1).id, EVERYTHING).await.expect("compact");
             assert_eq!(numbers(&store).await, (0..5).chain(10..20).collect::<Vec<_>>());
@@ -118,8 +117,7 @@ fn imported_rows_are_there_and_stay_and_their_files_are_moved() {
     }
 }
 
-/// Files on another disk get no second name there: they are copied, and removed where they were unless they were to
-/// stay.
+/// Files on another disk cannot be linked, so they are copied, and the originals are removed unless they shall stay.
 #[test]
 fn files_of_another_disk_are_copied() {
     for copy in [false, true] {
@@ -148,7 +146,7 @@ fn files_of_another_disk_are_copied() {
     }
 }
 
-/// Any other failure of a link is one of the import, which leaves nothing.
+/// If a link fails for any other reason, the import fails and leaves nothing.
 #[test]
 fn files_that_cannot_be_linked_stay_where_they_are() {
     let mut sim = calm(1);
@@ -165,7 +163,7 @@ fn files_that_cannot_be_linked_stay_where_they_are() {
     });
 }
 
-/// The records that an SSTable of another node stands for are that node's: this one replays its own.
+/// Log positions in an SSTable of another node are that node's: this node replays all of its own records.
 #[test]
 fn what_an_imported_sstable_says_of_a_log_is_forgotten() {
     let mut sim = calm(2);
@@ -204,7 +202,7 @@ fn what_was_truncated_comes_back_by_an_import_and_stays() {
     assert_eq!(rows, (0..5).collect::<Vec<_>>());
 }
 
-/// A start after a crash that left the files of a truncated table knows what was imported before and what after.
+/// After a crash that left the files of a truncated table, a start can tell what was imported before the truncation.
 #[test]
 fn an_import_is_truncated_by_what_comes_after_it() {
     let mut sim = calm(9);
@@ -214,7 +212,7 @@ fn an_import_is_truncated_by_what_comes_after_it() {
         take_in(&store, Path::new(INBOX), &uncompacted(&table(1)), &how()).await.expect("in");
         assert_eq!(numbers(&store).await.len(), 10);
         let position = store.truncate(table(1).id).await.expect("truncate");
-        // No release: the files are there when the power goes.
+        // Nothing is released, so the files still exist when the power fails.
         Truncation { counter_floor: store.counter_floor(), positions: vec![position], at_millis: 0 }
     });
     sim.crash(NODE);
@@ -225,7 +223,7 @@ fn an_import_is_truncated_by_what_comes_after_it() {
     assert_eq!(rows, []);
 }
 
-/// `refresh`: files that lie in the table's own directory; those that are served are none of them.
+/// `refresh` imports files that lie in the table's own directory, except those that the table has already.
 #[test]
 fn files_in_the_tables_own_directory_are_found_once() {
     let mut sim = calm(4);
@@ -285,7 +283,7 @@ fn an_import_has_a_bound() {
         let many = vec![one[0].clone(); import::SSTABLES_MAX + 1];
         let refused = Import::place(Path::new("/data"), &table(1), many, &how(), &[]).await;
         assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
-        // Not all of the most, which are the same file: that is only slow.
+        // Three copies of one file are enough: importing as many as the limit allows would only be slow.
         let copy = ImportOptions { copy: true, ..how() };
         let import =
             Import::place(Path::new("/data"), &table(1), vec![one[0].clone(); 3], &copy, &[]).await.expect("in");
@@ -313,7 +311,7 @@ fn the_sstables_of_a_key_are_found() {
     });
 }
 
-/// What a run has come to.
+/// How far a run came.
 #[derive(Default)]
 struct Known {
     placed: Cell<bool>,
@@ -357,7 +355,7 @@ fn a_crash_at_any_step_leaves_an_import_done_or_to_be_done_again() {
             let store = reopened(&[]).await;
             let rows: Vec<i32> = numbers(&store).await.into_iter().filter(|number| *number >= 10).collect();
             let left = names(&own(), "").await.into_iter().filter(|name| !name.starts_with("da-")).collect::<Vec<_>>();
-            // Whoever asks again has all of it once more, or finds that nothing is left to do.
+            // Asking again imports everything once more or finds that nothing is left to do.
             let whole = import::list(Path::new(INBOX)).await.expect("list");
             if rows.is_empty() {
                 assert_eq!(whole.len(), 1, "the source is gone and nothing was imported");
@@ -380,7 +378,7 @@ fn a_crash_at_any_step_leaves_an_import_done_or_to_be_done_again() {
     assert!(before > 10 && after > 3, "{before} {after}");
 }
 
-/// Two shards: a foreign SSTable is served by both, one of theirs by its owner.
+/// Two shards: both serve a foreign SSTable; an SSTable with an owner is served by that shard.
 #[test]
 fn every_shard_shows_its_part() {
     for foreign in [false, true] {
@@ -437,7 +435,7 @@ fn every_shard_shows_its_part() {
     }
 }
 
-/// Forty partitions in the inbox, written by a node of so many shards.
+/// Writes forty partitions to the inbox, as a node with `shards` shards would.
 fn write_elsewhere(sim: &mut Sim, shards: u16) {
     let done = Rc::new(Cell::new(0));
     let counted = done.clone();
@@ -464,7 +462,7 @@ fn write_elsewhere(sim: &mut Sim, shards: u16) {
     });
 }
 
-/// A fault that a check finds is one for the policy of failing disks only if the check shall say so.
+/// A fault that a check finds goes to the policy for failing disks only if the check is asked for that.
 #[test]
 fn a_check_invokes_the_policy_when_it_is_asked_to() {
     let mut sim = calm(1);

@@ -1,4 +1,4 @@
-//! Indexes: what leads to which rows, whatever was flushed, compacted, truncated, or cut off by a crash.
+//! Indexes: they lead to the right rows after flushes, compactions, truncations and crashes.
 
 mod support;
 
@@ -38,7 +38,7 @@ async fn build(store: &Store) {
     }
 }
 
-/// The rows that hold a value, of all that come.
+/// A sink that keeps the rows that have a value, of all that it is given.
 struct Matching {
     column_a: Option<Vec<u8>>,
     y: Option<i32>,
@@ -74,7 +74,7 @@ fn whole() -> ReadCommand {
     command(table(1).id, Partitions::Range(TokenRange::FULL))
 }
 
-/// Every value by the index and by a scan.
+/// Checks for every value that a read by the index and a scan find the same rows.
 async fn agree(store: &Store) {
     for value in VALUES {
         let (mut by_index, mut by_scan) = (Matching::of(Some(value), None), Matching::of(Some(value), None));
@@ -90,7 +90,7 @@ async fn agree(store: &Store) {
     }
 }
 
-/// Entries of an index under a value, stale ones too.
+/// The number of entries of an index for a value, including stale ones.
 async fn entries(store: &Store, index: &str, value: &[u8]) -> usize {
     struct Count(usize);
     impl RowSink for Count {
@@ -133,7 +133,7 @@ fn any_change(timestamp: i64) -> Mutation {
         }
         7 | 8 => {
             builder.row(Clustering(&clustering(&[x, y])), |out| {
-                // Seconds of reads are 1000, and those of compactions some of these decades.
+                // Reads judge expiry at second 1000, compactions at a wall clock some decades later.
                 let local_deletion_time = if rng::below(2) == 0 { 900 } else { 2_000_000_000 };
                 let content = CellContent::Expiring { value, ttl: 10, local_deletion_time };
                 let cell = Cell { column: A, timestamp, content, path: None };
@@ -187,7 +187,7 @@ fn an_index_that_is_not_built_answers_nothing() {
         let mut rows = Matching::of(Some(b"xxxxxxxxxx"), None);
         store.read_index(&whole(), &lookup("of_a", b"xxxxxxxxxx"), &mut rows).await.expect("read");
         assert_eq!(rows.rows.len(), 60);
-        // One that is dropped is not known, and made again it is empty until it is built.
+        // A dropped index is unknown. When it is made again, it is empty until it is built.
         store.add_table(table(1), Home::ByToken);
         let mut rows = Matching::of(None, None);
         assert!(store.read_index(&whole(), &lookup("of_a", b""), &mut rows).await.is_err());
@@ -197,7 +197,7 @@ fn an_index_that_is_not_built_answers_nothing() {
     });
 }
 
-/// What pages, each as long as the visits allow, give together is what one read gives.
+/// Pages that end when their visits are used up give together what a single read gives.
 #[test]
 fn reads_go_on_where_they_were_paused() {
     run(&mut calm(3), || async {
@@ -243,7 +243,7 @@ fn truncation_takes_the_index_along() {
     });
 }
 
-/// Base and index agree after every crash, in whatever a build, a flush or a compaction was.
+/// Base and index agree after every crash, during builds, flushes and compactions.
 #[test]
 fn base_and_index_agree_after_crashes() {
     for seed in 0..40 {
@@ -260,7 +260,7 @@ fn base_and_index_agree_after_crashes() {
                         build(&store).await;
                         agree(&store).await;
                         loop {
-                            // Sometimes older than what is there.
+                            // Sometimes the timestamp is older than that of the existing row.
                             timestamp.set(timestamp.get() + 1);
                             let at = timestamp.get() - rng::below(3) as i64;
                             store.apply(any_change(at), false).await.expect("applied");
@@ -287,7 +287,7 @@ fn base_and_index_agree_after_crashes() {
     }
 }
 
-/// Cores with other tokens have other parts of the base: nothing of the old indexes is of use.
+/// With another number of shards each owns other tokens, so the SSTables of old indexes are of no use.
 #[test]
 fn other_tokens_to_cores_make_indexes_anew() {
     let mut sim = calm(5);
@@ -302,7 +302,7 @@ fn other_tokens_to_cores_make_indexes_anew() {
     for _ in 0..2 {
         run(&mut sim, move || async move {
             let store = start(other(), &[indexed()]).await;
-            // As long as a foreign SSTable is there.
+            // The index is not built as long as the base has a foreign SSTable.
             assert_eq!(store.is_index_built(table(1).id, "of_a"), Some(false));
             build(&store).await;
             agree(&store).await;
@@ -312,7 +312,7 @@ fn other_tokens_to_cores_make_indexes_anew() {
         });
         sim.crash(NODE);
     }
-    // Back to the first: its SSTables of the base are there still, those of the index are not.
+    // Back to the first number of shards: the base's SSTables still exist, those of the index do not.
     run(&mut sim, || async {
         let store = start(small(), &[indexed()]).await;
         assert_eq!(store.is_index_built(table(1).id, "of_a"), Some(false));
@@ -321,7 +321,7 @@ fn other_tokens_to_cores_make_indexes_anew() {
     });
 }
 
-/// A write whose caller is gone is applied by who drops it, also when the node ends.
+/// A write whose caller has gone away gets its index entry when it is applied, also if the node ends.
 #[test]
 fn writes_that_nobody_waits_for_have_their_entries() {
     let mut sim = calm(9);

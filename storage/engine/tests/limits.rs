@@ -1,4 +1,4 @@
-//! Full and failing disks, full memtables, oversized mutations, writers that go away.
+//! Limits and failures: full and failing disks, full memtables, oversized mutations, writers that go away.
 
 mod support;
 
@@ -114,7 +114,7 @@ fn s19_a_failed_durable_write_poisons_the_log() {
         sim.start_node(NODE, 1, move |_| {
             let (armed, arm, slot) = (shared.clone(), arm.clone(), slot.clone());
             async move {
-                // Large enough that no segment is prepared meanwhile.
+                // Large enough that no segment is prepared during the test.
                 let store = start(Options { segment_bytes: 256 << 10, ..small() }, &[table(1)]).await;
                 write_rows(&store, 0..5, 100).await;
                 arm.set(true);

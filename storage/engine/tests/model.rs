@@ -1,4 +1,4 @@
-//! Random writes and reads of a store against a model that keeps every version and decides on reading.
+//! Random writes and reads of a store, compared with a model that keeps every version and resolves them at reads.
 
 mod support;
 
@@ -18,9 +18,9 @@ use std::rc::Rc;
 use std::time::Duration;
 use support::*;
 
-/// A range deletion: start prefix, inclusive, end prefix, inclusive, timestamp.
+/// A range deletion: start prefix and whether it is inclusive, end prefix and whether it is inclusive, timestamp.
 type Range = (Vec<i32>, bool, Vec<i32>, bool, i64);
-/// Column and value.
+/// A column and its value.
 type LiveCell = (u16, Vec<u8>);
 
 /// Everything that was ever written to one partition.
@@ -34,9 +34,9 @@ struct Partition {
 #[derive(Default)]
 struct RowVersions {
     liveness: i64,
-    /// Timestamp of the row's own deletion.
+    /// The timestamp of the row's own deletion.
     deletion: i64,
-    /// Per column: timestamp, whether deleted, value.
+    /// The versions of each column: timestamp, whether it is a deletion, value.
     cells: BTreeMap<u16, Vec<(i64, bool, Vec<u8>)>>,
 }
 
@@ -68,7 +68,7 @@ impl Partition {
     }
 }
 
-/// By token and key, as a scan gives them.
+/// All partitions by token and key, in the order of a scan.
 type Model = BTreeMap<(Token, Vec<u8>), Partition>;
 
 fn random_prefix(rng: &mut Rng) -> Vec<i32> {
@@ -95,7 +95,7 @@ fn random_write(rng: &mut Rng, model: &mut Model, key: &[u8]) -> model::Mutation
                     ClusteringBound { prefix: Clustering(&end_bytes), inclusive: end_in },
                     deletion(timestamp),
                 );
-                // An empty prefix that excludes what begins with it is an empty range.
+                // An exclusive bound with an empty prefix excludes every row, so such a range is empty.
                 let all_or_nothing = |prefix: &[i32], inclusive: bool| !prefix.is_empty() || inclusive;
                 if all_or_nothing(&start, start_in) && all_or_nothing(&end, end_in) {
                     partition.ranges.push((start, start_in, end, end_in, timestamp));
@@ -142,7 +142,7 @@ fn bound(prefix: &[i32], side: BoundSide) -> Box<[u8]> {
     out.into()
 }
 
-/// Slices that do not overlap, and which rows lie in them.
+/// Random slices that do not overlap.
 fn random_slices(rng: &mut Rng) -> Vec<Slice> {
     let mut bounds: Vec<Box<[u8]>> = (0..2 * rng.below(3))
         .map(|_| bound(&random_prefix(rng), if rng.chance(0.5) { BoundSide::Before } else { BoundSide::After }))
@@ -173,7 +173,7 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
     } else {
         random_slices(rng)
     };
-    // Of single rows one of two columns is looked at now and then.
+    // Reads of a single row sometimes ask for one of two columns only.
     let columns = (one_row && rng.chance(0.8)).then(|| if rng.chance(0.5) { vec![A, B] } else { vec![B] });
     let reversed = rng.chance(0.5);
     let partitions = if one_row || rng.chance(0.5) {
@@ -204,7 +204,7 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
             expected.extend(rows);
         }
     }
-    // Page by page, with every way to end a page.
+    // Read page by page, with every way in which a page may end.
     let page = 1 + rng.below(12) as usize;
     let mut got = Vec::new();
     let mut command = command(table(1).id, partitions);
@@ -233,7 +233,7 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
         assert_eq!(given, page);
         command.resume = rows.last;
         if rng.chance(0.1) {
-            // The rest of this partition is not asked for.
+            // Skip the rest of this partition.
             let resume = command.resume.as_mut().expect("a row was given");
             resume.comparable = None;
             let done = resume.key.key.to_vec();
@@ -250,7 +250,7 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
     assert_eq!(got, expected, "{command:?}");
 }
 
-/// Leaves out the columns that a read does not look at. A row of which only they are alive is one nevertheless.
+/// Removes the columns that a read does not ask for. A row of which only those columns are alive remains.
 fn show(rows: &mut [Row], columns: &[ColumnId]) {
     rows.iter_mut().for_each(|row| row.3.retain(|cell| columns.contains(&ColumnId(cell.0))));
 }
@@ -277,11 +277,11 @@ fn random_operations(memtable: Option<&'static str>) {
             let finished = finished.clone();
             async move {
                 let mut rng = Rng::new(seed);
-                // From a cache for nothing to one for everything.
+                // From a cache that holds nothing to one that holds everything.
                 let cache_bytes_max = 1 << (10 + 2 * rng.below(7));
                 let options = Options { cache_bytes_max, ..options(1, GROUP) };
                 let store = start(options, &[with_memtable(&uncompacted(&table(1)), memtable)]).await;
-                // Some stay in memory alone.
+                // In some runs nothing is flushed.
                 let flushes = if seed % 4 == 0 { 0.0 } else { 0.05 };
                 let keys: Vec<Vec<u8>> = (0..1 + rng.below(8) as u8).map(|k| vec![k; 1 + k as usize % 3]).collect();
                 let mut model = Model::new();
@@ -289,7 +289,7 @@ fn random_operations(memtable: Option<&'static str>) {
                     let key = &keys[rng.below(keys.len() as u64) as usize];
                     store.apply(random_write(&mut rng, &mut model, key), false).await.expect("apply");
                     if rng.chance(flushes) {
-                        // Before, while or after the memtable becomes an SSTable.
+                        // Flushes run beside the reads and writes, so these come before, during and after.
                         let flushing = store.clone();
                         let flush = runtime::spawn(async move { flushing.flush(table(1).id).await.expect("flush") });
                         if rng.chance(0.5) {
@@ -337,13 +337,13 @@ fn a_long_read_sees_partitions_whole_while_they_are_written() {
     }
 }
 
-/// Reads a partition of several stretches again and again while it is overwritten as a whole.
+/// Reads a partition that is longer than one stretch again and again while it is overwritten as a whole.
 async fn read_while_writing(store: &Store) {
     const ROWS: i32 = 500;
     let version = |version: i64| {
         let mut builder = MutationBuilder::new(b"p");
         builder.table(table(1).id);
-        // Each version is as long as the one before, or not: in place, and moved.
+        // A version is as long as the one before, and is replaced in place, or it is not, and is moved.
         let text = if version % 4 < 2 { format!("{version:09}") } else { format!("{version:030}") };
         (0..ROWS).for_each(|y| add_row(&mut builder, 0, y, version, text.as_bytes()));
         builder.finish()
@@ -425,7 +425,7 @@ fn a_table_that_asks_for_another_memtable_gets_it_at_once() {
         let store = start(options(1, GROUP), std::slice::from_ref(&plain)).await;
         write_rows(&store, 0..20, 10).await;
         let of = |memtable: Option<&str>| with_memtable(&plain, memtable);
-        // The same kind by another name changes nothing.
+        // Another name for the same kind changes nothing.
         store.add_table(of(Some("trie")), Home::ByToken);
         runtime::sleep(Duration::from_secs(1)).await;
         assert!(store.memory_of(table(1).id) > 0);

@@ -1,4 +1,4 @@
-//! Snapshots: what was there stays readable, whatever becomes of the table and wherever the power goes.
+//! Snapshots: their rows stay readable, whatever happens to the table and wherever the power fails.
 
 mod support;
 
@@ -20,7 +20,7 @@ fn directory() -> PathBuf {
     snapshot::directory(Path::new("/data"), &table(1), TAG)
 }
 
-/// Takes the snapshot as the crate above does.
+/// Takes the snapshot as the crate `shard` does.
 async fn take(store: &Store) {
     store.flush(table(1).id).await.expect("flush");
     let files = store.link_snapshot(table(1).id, TAG).await.expect("link");
@@ -28,7 +28,7 @@ async fn take(store: &Store) {
     snapshot::write(&directory(), &manifest, Some("CREATE TABLE ...;\n")).await.expect("written");
 }
 
-/// The numbers of the rows that a node finds that has the snapshot's files alone.
+/// The numbers of the rows that a node finds which has only the snapshot's files.
 async fn restored() -> Vec<i32> {
     let options = Options { directory: PathBuf::from("/restored"), ..small() };
     let target = engine::directory_of(&options.directory, &table(1));
@@ -69,7 +69,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         let truncation = cut(&store).await;
         store.release(table(1).id).await.expect("release");
         assert!(numbers(&store).await.is_empty());
-        // Files that are replaced go once nobody reads them: those of the snapshot are then its own.
+        // Replaced files are removed once nothing reads them; then the snapshot's links are the only ones.
         runtime::sleep(Duration::from_secs(1)).await;
         let found = snapshot::list(Path::new("/data")).await.expect("list").remove(0);
         assert_eq!(found.true_bytes, found.disk_bytes);
@@ -117,7 +117,7 @@ fn a_snapshot_is_removed_as_a_whole_and_twice() {
         write_rows(&store, 0..3, 100).await;
         take(&store).await;
         assert!(snapshot::exists(&directory()).await.expect("exists"));
-        // As Cassandra keeps an index of the table.
+        // The directory in which Cassandra keeps an index of the table.
         create_dir_all(&directory().join(".ix")).await.expect("directory");
         runtime::file::replace_small(&directory().join(".ix/nb-1-big-Data.db"), b"x").await.expect("written");
         snapshot::remove(&directory()).await.expect("removed");
@@ -128,7 +128,7 @@ fn a_snapshot_is_removed_as_a_whole_and_twice() {
     });
 }
 
-/// A table with nothing in it has a snapshot too.
+/// A table without data has a snapshot too.
 #[test]
 fn an_empty_table_has_an_empty_snapshot() {
     let mut sim = calm(6);
@@ -141,7 +141,7 @@ fn an_empty_table_has_an_empty_snapshot() {
     });
 }
 
-/// What a run has come to.
+/// How far a run came.
 #[derive(Default)]
 struct Known {
     written: Cell<i32>,

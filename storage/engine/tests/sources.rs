@@ -1,5 +1,5 @@
-//! What is read does not depend on where it lies: one table stays in memory, its twin with the same writes is flushed
-//! again and again, and every read gives the same of both.
+//! Reads do not depend on where data lies: one table stays in memory, its twin gets the same writes but is flushed
+//! again and again, and every read of both gives the same.
 
 mod support;
 
@@ -64,7 +64,7 @@ fn content<'a>(rng: &mut Rng, value: &'a [u8]) -> CellContent<'a> {
     }
 }
 
-/// The same mutation of both tables.
+/// A mutation for each of both tables, with the same contents.
 fn write(rng: &mut Rng, key: &[u8], tables: [&Table; 2]) -> [model::Mutation; 2] {
     let seed = rng.below(u64::MAX);
     tables.map(|table| {
@@ -128,13 +128,13 @@ fn write(rng: &mut Rng, key: &[u8], tables: [&Table; 2]) -> [model::Mutation; 2]
     })
 }
 
-/// Everything that a sink is told, as text.
+/// A sink that records everything that it is given as text.
 #[derive(Default)]
 struct Told {
     rows: Vec<String>,
     last: Option<Position>,
     full_at: usize,
-    /// Rows with this many cells are refused.
+    /// Rows with this many cells are rejected.
     refused: Option<usize>,
     given: usize,
 }
@@ -152,7 +152,7 @@ impl RowSink for Told {
     }
 }
 
-/// All rows of a command, page by page and pause by pause.
+/// All rows of a command, read in random pages and with random pauses.
 async fn read(store: &Store, rng: &mut Rng, mut command: ReadCommand) -> Vec<String> {
     let refused = rng.chance(0.2).then(|| rng.below(4) as usize);
     let mut rows = Vec::new();
@@ -234,7 +234,7 @@ fn random_command(rng: &mut Rng, table: &Table, keys: &[Vec<u8>]) -> ReadCommand
     command
 }
 
-/// Reads of single rows show the columns that they ask for.
+/// The rows as a read of single rows shows them: with no other columns than it asks for.
 fn shown(rows: Vec<String>, command: &ReadCommand) -> Vec<String> {
     let Some(columns) = &command.row_columns else { return rows };
     let hide = |row: String| {
@@ -314,7 +314,7 @@ fn a_complete_row_is_read_from_the_newest_sstable_alone() {
     run(&mut sim, move || {
         let reads = reads.clone();
         async move {
-            // Nothing stays in the cache.
+            // Without a cache, every block is read from disk.
             let store = start(Options { cache_bytes_max: 0, ..small() }, &[uncompacted(&table(1))]).await;
             for timestamp in 1..=5 {
                 let mutation = insert(table(1).id, b"p", 1, 0, timestamp, format!("{timestamp}").as_bytes());
@@ -326,7 +326,7 @@ fn a_complete_row_is_read_from_the_newest_sstable_alone() {
             store.read(&one_row(1), &mut rows).await.expect("read");
             assert_eq!(rows.rows[0].3, [(A.0, b"5".to_vec())]);
             assert_eq!(reads.get() - before, 1, "one read of data for one row");
-            // A row that is not in the bounds of any, or in no partition, is not looked for.
+            // A row outside the bounds of all SSTables, or in a partition that no SSTable has, needs no read.
             let before = reads.get();
             store.read(&one_row(7), &mut Rows::default()).await.expect("read");
             let elsewhere = ReadCommand { partitions: Partitions::Key(DecoratedKey::new(b"q")), ..one_row(1) };
@@ -335,7 +335,7 @@ fn a_complete_row_is_read_from_the_newest_sstable_alone() {
                 ReadEnd::Exhausted
             );
             assert_eq!(reads.get(), before);
-            // Behind the deletion of the partition the old ones do not matter.
+            // SSTables older than the deletion of the partition need not be read.
             let mut builder = MutationBuilder::new(b"p");
             builder.table(table(1).id).delete_partition(deletion(9));
             store.apply(builder.finish(), false).await.expect("apply");
@@ -375,14 +375,14 @@ fn wide_partitions_are_entered_and_left_by_their_indexes() {
             store.read(&all, &mut rows).await.expect("read");
             assert_eq!(rows.rows.len(), 3 * ROWS as usize);
             let whole = reads.get() - before;
-            // The first row of each.
+            // Read the first row of each partition.
             let before = reads.get();
             let mut rows = Rows::default();
             store.read(&ReadCommand { per_partition_max: 1, ..all.clone() }, &mut rows).await.expect("read");
             assert_eq!(rows.rows.iter().map(|row| row.1[1]).collect::<Vec<_>>(), [0; 3]);
             let first = reads.get() - before;
             assert!(first * 2 < whole, "{first} of {whole} blocks");
-            // A page that begins in the last rows of the second.
+            // Read a page that begins in the last rows of the second partition.
             let mut rows = Rows { full_at: Some(2 * ROWS as usize - 10), ..Rows::default() };
             store.read(&all, &mut rows).await.expect("read");
             let before = reads.get();
@@ -391,7 +391,7 @@ fn wide_partitions_are_entered_and_left_by_their_indexes() {
             assert_eq!(store.read(&page, &mut rows).await.expect("read"), ReadEnd::Stopped);
             assert_eq!(rows.rows[8].1, [0, ROWS - 2]);
             let page = reads.get() - before;
-            // With what was read ahead.
+            // The bound includes blocks that were read ahead.
             assert!(page * 3 < whole, "{page} of {whole} blocks for a page");
         }
     });
@@ -419,7 +419,7 @@ fn a_scan_reads_several_blocks_at_once() {
                 store.flush(table.id).await.expect("flush");
                 let before = reads.get();
                 assert_eq!(read_all(&store, table.id).await.len(), ROWS as usize);
-                // Some 350 KB in blocks of 16 KiB, of which the first two come alone.
+                // About 350 KB in blocks of 16 KiB. The first two blocks are read one by one.
                 let whole = reads.get() - before;
                 assert!((3..=9).contains(&whole), "{whole} reads, compressed: {compressed}");
             }
@@ -427,7 +427,7 @@ fn a_scan_reads_several_blocks_at_once() {
     }
 }
 
-/// All rows of a table, read in pages of so many.
+/// All rows of a table, read in pages of `size` rows.
 async fn in_pages(store: &Store, table: TableId, size: usize) -> Vec<Row> {
     let mut page = command(table, Partitions::Range(TokenRange::FULL));
     let mut seen = Vec::new();
@@ -459,7 +459,7 @@ fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
                 store.apply(insert(table.id, &x.to_be_bytes(), x, 0, 1, &text), false).await.expect("apply");
             }
             store.flush(table.id).await.expect("flush");
-            // Some 120 blocks of 16 KiB, of which about a third are there.
+            // About 120 blocks of 16 KiB, of which the cache holds about a third.
             let before = reads.get();
             for x in (0..ROWS).step_by(200) {
                 let key = DecoratedKey::new(&x.to_be_bytes());
@@ -483,7 +483,7 @@ fn pages_of_a_table_without_clustering_columns_give_each_row_once() {
         single.clustering_len = 0;
         let id = single.id;
         let store = start(small(), &[Arc::new(single)]).await;
-        // Some rows only in an SSTable, some only in memory, some in both.
+        // Some rows are only in an SSTable, some only in memory, some in both.
         for (keys, flushed) in [(0..40u8, true), (30..60, false)] {
             for key in keys {
                 let mut builder = MutationBuilder::new(&[key]);

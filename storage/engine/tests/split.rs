@@ -1,4 +1,5 @@
-//! Foreign SSTables split between shards: rows stay whatever happens on the way, and in the end each shard has its own.
+//! Foreign SSTables are split between shards: rows stay whatever happens on the way, and in the end each shard has
+//! its own SSTables.
 
 mod support;
 
@@ -36,7 +37,7 @@ async fn open(options: Options, truncations: &[(model::TableId, Truncation)]) ->
     store
 }
 
-/// Runs `main` on so many shards of the node until all have returned.
+/// Runs `main` on `shards` shards of the node until it has returned on all.
 fn run_shards<F: Future<Output = ()> + 'static>(sim: &mut Sim, shards: u16, main: impl Fn(u16) -> F + 'static) {
     let left = Rc::new(Cell::new(shards));
     let (main, told) = (Rc::new(main), left.clone());
@@ -52,7 +53,7 @@ fn run_shards<F: Future<Output = ()> + 'static>(sim: &mut Sim, shards: u16, main
     assert_eq!(left.get(), 0, "not all shards returned");
 }
 
-/// A disk with SSTables of two shards, and segments of which nothing is needed.
+/// A disk with SSTables of two shards, and log segments with no record that is still needed.
 fn disk_of_two_shards(seed: u64, version: Version) -> Sim {
     let mut sim = calm(seed);
     run_shards(&mut sim, 2, move |shard| async move {
@@ -79,7 +80,7 @@ fn files(sim: &Sim, end: &str) -> Vec<PathBuf> {
     paths.filter(|path| path.starts_with(&directory) && path.to_string_lossy().ends_with(end)).collect()
 }
 
-/// Ends one foreign SSTable that the first of some stores leads or not, as the shards of a node do.
+/// Splits one foreign SSTable between some stores as the shards of a node do; the store `leader` leads the split.
 async fn split_one(stores: &[Store], leader: usize, table: model::TableId, name: &engine::Descriptor) {
     let mut places = Vec::new();
     for store in stores {
@@ -97,7 +98,7 @@ async fn split_one(stores: &[Store], leader: usize, table: model::TableId, name:
     parts.finish().await.expect("finish");
 }
 
-/// Splits all that is foreign.
+/// Splits all foreign SSTables.
 async fn split_all(stores: &[Store]) {
     stores.iter().for_each(|store| store.begin_splitting(true));
     for (leader, store) in stores.iter().enumerate() {
@@ -114,7 +115,7 @@ fn expected() -> usize {
     KEYS as usize * 8
 }
 
-/// A crash after a truncation was recorded and before its SSTables are gone, and one just before it was recorded.
+/// Crashes after a truncation was recorded and before its SSTables are removed, and just before it is recorded.
 #[test]
 fn a_truncation_cut_short_takes_foreign_sstables_too_or_nothing() {
     for recorded in [true, false] {
@@ -162,7 +163,7 @@ fn a_split_that_failed_is_given_again_when_it_is_asked_for() {
         runtime::sleep(wait).await;
         store.retry_foreign(table, &name);
         assert_eq!(next.await, Some(again));
-        // One that nobody left is given once.
+        // Retrying an SSTable that the table does not have gives nothing.
         store.leave_foreign(table, &name);
         let gone = engine::Descriptor::parse("da-77-bti-Data.db").expect("a name").0;
         store.retry_foreign(table, &gone);
@@ -243,7 +244,7 @@ fn shards_of_another_count_take_their_parts_while_they_are_read() {
             }
         });
         drop(stores.take());
-        // Up to three parts of each, all of the version that is written.
+        // Each foreign SSTable gives up to three parts, all in the version that is written.
         let parts = files(&sim, "-bti-Data.db").len();
         assert!((4..=12).contains(&parts), "{parts} parts");
         assert_eq!((files(&sim, "-Data.db").len(), files(&sim, ".log").len()), (parts, 0));
@@ -263,7 +264,7 @@ fn s3_a_part_is_truncated_by_what_comes_behind_it_and_by_nothing_before() {
         let positions = told.clone();
         async move {
             let store = open(options_of(1), &[]).await;
-            // A truncation of an empty table tells where the log is.
+            // The position of a truncation of an empty table tells how far the log has come.
             let before = store.truncate(table(2).id).await.expect("truncate");
             split_all(std::slice::from_ref(&store)).await;
             let after = store.truncate(table(2).id).await.expect("truncate");
@@ -278,7 +279,7 @@ fn s3_a_part_is_truncated_by_what_comes_behind_it_and_by_nothing_before() {
             let truncation = truncation.clone();
             async move {
                 let store = open(options_of(1), &[(table(1).id, truncation)]).await;
-                // Files go in the background.
+                // Files are removed in the background.
                 runtime::sleep(Duration::from_secs(1)).await;
                 read_all(&store, table(1).id).await.len()
             }

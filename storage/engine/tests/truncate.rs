@@ -1,4 +1,5 @@
-//! Truncated and dropped tables: what goes, when its segments go, and that it stays gone.
+//! Truncated and dropped tables: which data is removed, when their log segments are released, and that nothing
+//! returns.
 
 mod support;
 
@@ -57,7 +58,7 @@ fn s3_dropped_and_truncated_tables_free_their_segments_and_stay_gone() {
         assert_eq!(kept_rows, 1);
         assert_eq!(gone_rows.iter().map(|row| row.1.clone()).collect::<Vec<_>>(), [[99, 99]]);
     }
-    // Once the other table is dropped as well no old segment is left.
+    // Once the other table is dropped too, no old segment is left.
     let files = run(&mut sim, move || async move {
         let store = start(small(), &[]).await;
         store.release(kept().id).await.expect("release");
@@ -75,7 +76,7 @@ fn s3_segments_written_between_a_truncation_and_its_release_stay() {
         let position = store.truncate(table(1).id).await.expect("truncate");
         write_rows(&store, 100..130, 500).await;
         store.release(table(1).id).await.expect("release");
-        // What was freed is used again.
+        // Released segments are recycled.
         for number in 0..60 {
             store.apply(insert(table(2).id, b"p", number, 0, 1, &[9; 500]), false).await.expect("apply");
         }
@@ -137,7 +138,7 @@ fn s3_writes_around_a_truncation_fall_on_the_same_side_live_and_replayed() {
     }
 }
 
-/// Two shards: the first writes table 2 and later drops it, the second writes only after that.
+/// Two shards: the first writes to table 2, which is dropped later; the second writes only after that.
 #[test]
 fn s3_segments_without_mutations_stay_with_their_shard_when_another_releases() {
     let mut sim = calm(21);
@@ -153,7 +154,7 @@ fn s3_segments_without_mutations_stay_with_their_shard_when_another_releases() {
                     store.add_table(table(2), Home::ByToken);
                 }
                 store.replay(&[]).await.expect("replay");
-                // Every shard has listed the files before one changes them.
+                // Let every shard list the files before one of them changes any.
                 runtime::sleep(Duration::from_secs(1)).await;
                 store.start(store.highest_counter()).await.expect("start");
                 runtime::sleep(Duration::from_secs(1)).await;

@@ -1,4 +1,4 @@
-//! Flushes and compactions write the version that they are told, and leave nothing where nothing is left.
+//! Flushes and compactions write the version that is configured, and no SSTable if nothing is left to write.
 
 mod support;
 
@@ -72,7 +72,7 @@ fn altered(with_b: bool, dropped_at: i64) -> Arc<Table> {
     Arc::new(table)
 }
 
-/// An UPDATE of `b` alone.
+/// An UPDATE that sets only `b`.
 fn update_b(x: i32, timestamp: i64) -> Mutation {
     let mut builder = MutationBuilder::new(b"p");
     builder.table(table(1).id);
@@ -120,7 +120,7 @@ fn open_sstables_follow_columns_that_are_dropped_and_added_again() {
         store.add_table(altered(true, 100), Home::ByToken);
         assert_eq!(xs(&store).await, [2]);
     });
-    // Opened while the column is dropped.
+    // The SSTable is opened while the column is dropped.
     run(&mut sim, || async {
         let store = start(small(), &[altered(false, 100)]).await;
         assert!(read_all(&store, table(1).id).await.is_empty());

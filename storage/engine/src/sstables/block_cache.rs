@@ -354,7 +354,6 @@ impl Blocks {
         true
     }
 
-    /// Moves the oldest block of the main queue to its back if it had hits, or evicts it. Returns false if the queue
     /// Moves the oldest block of the main queue to its back at the cost of one of its hits, or evicts it if it has
     /// none. Returns false if the queue is empty.
     fn leave_main(&mut self) -> bool {

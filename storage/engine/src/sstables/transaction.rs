@@ -1,16 +1,17 @@
-//! The log of a change to a table's set of SSTables, which a start after a crash undoes or finishes.
+//! Transactions: changes to a table's set of SSTables. A start after a crash undoes or finishes them by their logs.
 //!
-//! The format is Cassandra's (`LogFile` and `LogRecord` of its `db.lifecycle`), so that either program cleans up after
-//! the other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables, one record per line, `TYPE:[prefix of
-//! names,time,files][checksum]`.
-//! 1. The log with the names of the new SSTables is durable before the first of their files is made.
-//! 2. [`Transaction::commit`] adds `COMMIT`, durably, once the new files are durable.
-//! 3. The files of the replaced SSTables are removed when nobody reads them, and then the log.
+//! The format of the log is Cassandra's (`LogFile` and `LogRecord` of its `db.lifecycle`), so that either program can
+//! clean up after the other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables with one record per line,
+//! `TYPE:[prefix of names,time,files][checksum]`.
+//! 1. The log with the names of the new SSTables is durable before the first of their files is created.
+//! 2. Once the new files are durable, [`Transaction::commit`] durably adds `COMMIT`.
+//! 3. The files of the replaced SSTables are removed when nothing reads them, and then the log.
 //!
-//! A start undoes the `ADD` records of a log without `COMMIT`, and finishes the `REMOVE` records of one with it.
+//! If a log has no `COMMIT`, a start removes the SSTables of its `ADD` records; if it has one, those of its `REMOVE`
+//! records.
 //!
-//! Invariants: the log is replaced as a whole, so that it is never torn; a start that is interrupted may repeat its
-//! work any number of times.
+//! Invariants: the log is always replaced as a whole, so that it is never torn; cleaning up may be interrupted and
+//! repeated any number of times.
 
 use super::directory::entries;
 use crate::error::Error;
@@ -21,24 +22,24 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest log that a start reads, in bytes.
+/// Longest log that is read, in bytes.
 pub const LOG_BYTES_MAX: usize = 1 << 20;
 
-/// Why the set of SSTables changes.
+/// The operation that changes a table's set of SSTables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TransactionKind {
-    /// A flush writes one.
+    /// A flush adds an SSTable.
     Flush,
-    /// A compaction or a split replaces some by others.
+    /// A compaction or a split replaces SSTables by others.
     Compaction,
-    /// The table is dropped or truncated.
+    /// The table is dropped or truncated, and its SSTables are removed.
     Truncate,
-    /// They are imported.
+    /// SSTables are imported.
     Import,
 }
 
 impl TransactionKind {
-    /// Cassandra's word for it in the log's file name.
+    /// Cassandra's word for the operation in the log's file name.
     fn name(self) -> &'static str {
         match self {
             TransactionKind::Flush => "flush",
@@ -48,30 +49,31 @@ impl TransactionKind {
     }
 }
 
-/// A change that is being made.
+/// A transaction under way.
 #[derive(Debug)]
 pub struct Transaction {
     directory: PathBuf,
     path: PathBuf,
-    /// New SSTables.
+    /// The SSTables that it adds.
     added: Vec<Descriptor>,
-    /// Records so far.
+    /// The text of the log: all records so far.
     text: String,
 }
 
 impl Transaction {
-    /// A change in a table's directory, of which nothing is on disk yet. `id` is a time uuid that no other change has.
+    /// A transaction in a table's directory. Nothing is written yet. `id` is a time UUID that no other transaction
+    /// has.
     pub fn new(directory: &Path, kind: TransactionKind, id: uuid::Uuid) -> Transaction {
         let path = directory.join(format!("da_txn_{}_{id}.log", kind.name()));
         Transaction { directory: directory.to_owned(), path, added: Vec::new(), text: String::new() }
     }
 
-    /// Records a new SSTable, durably: to be called before any file of it is made.
+    /// Durably records a new SSTable. Must be called before any file of it is created.
     pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), Error> {
         self.add_all(std::slice::from_ref(descriptor)).await
     }
 
-    /// Records new SSTables, as [`Transaction::add`] does.
+    /// Durably records new SSTables. Must be called before any file of them is created.
     pub async fn add_all(&mut self, descriptors: &[Descriptor]) -> Result<(), Error> {
         for descriptor in descriptors {
             self.added.push(descriptor.clone());
@@ -80,27 +82,28 @@ impl Transaction {
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
-    /// Records an SSTable that the commit removes: its number of files, and when it last changed (`millis`).
+    /// Records an SSTable that the commit removes: its number of files, and when it last changed, in milliseconds
+    /// since 1970. The commit makes the record durable.
     pub fn remove(&mut self, descriptor: &Descriptor, millis: u64, files: usize) {
         self.record("REMOVE", &self.prefix(descriptor), millis, files);
     }
 
-    /// Makes the change final and durable. The files of the new SSTables must be durable.
+    /// Durably commits the transaction. The files of the new SSTables must be durable already.
     pub async fn commit(&mut self, millis: u64) -> Result<(), Error> {
         self.record("COMMIT", "", millis, 0);
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
-    /// Removes the log, after the commit, once the files of the removed SSTables are gone.
+    /// Removes the log. Called once the transaction is committed and the files of the removed SSTables are gone.
     pub async fn finish(self) -> Result<(), Error> {
         remove_if_there(&self.path).await.map_err(Error::Io)?;
         sync_dir(&self.directory).await.map_err(Error::Io)
     }
 
-    /// Undoes the change: removes the new SSTables' files, then the log.
+    /// Undoes the transaction: removes the new SSTables' files, then the log.
     pub async fn abort(self) -> Result<(), Error> {
         delete(&self.directory, |descriptor| self.added.contains(descriptor)).await.map_err(Error::Io)?;
-        // A replacement that failed leaves its temporary file.
+        // A failed write of the log may leave its temporary file.
         let mut unfinished = self.path.clone().into_os_string();
         unfinished.push(".tmp");
         remove_if_there(Path::new(&unfinished)).await.map_err(Error::Io)?;
@@ -117,7 +120,7 @@ impl Transaction {
     }
 }
 
-/// The number of files in an `ADD` record; only `REMOVE` records have to tell the true one.
+/// The number of files in an `ADD` record; only `REMOVE` records need the true number.
 const FILES_OF_ADDED: usize = 8;
 
 /// Cassandra's checksum of a record.
@@ -131,7 +134,7 @@ fn checksum(kind: &str, prefix: &str, time: u64, files: u32) -> u32 {
     crc.finalize()
 }
 
-/// What a transaction's log file says.
+/// The contents of a transaction's log.
 #[derive(Default, PartialEq, Eq, Debug)]
 struct TransactionLog {
     added: Vec<Descriptor>,
@@ -139,7 +142,8 @@ struct TransactionLog {
     committed: bool,
 }
 
-/// Parses a log. The last line may be cut short if its writer did not finish it; any other fault is an error.
+/// Parses a log. A last line that is incomplete is ignored, because its writer did not finish it; other faults are
+/// errors.
 fn parse(text: &str) -> Result<TransactionLog, &'static str> {
     let mut log_file = TransactionLog::default();
     let lines: Vec<&str> = text.lines().collect();
@@ -171,7 +175,7 @@ struct Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// `None` if it is malformed or its checksum is wrong.
+    /// Parses a line; `None` if it is malformed or its checksum is wrong.
     fn parse(line: &'a str) -> Option<Record<'a>> {
         let (kind, rest) = line.split_once(":[")?;
         let (body, rest) = rest.rsplit_once("][")?;
@@ -189,13 +193,13 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Whether a name is that of a transaction's log.
+/// Whether a file name is that of a transaction's log.
 pub(crate) fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
 }
 
-/// The SSTables in a directory that uncommitted changes add or committed ones remove: their files may go at any moment.
-/// With `all` also those that committed changes added.
+/// The SSTables in a directory that uncommitted transactions add or committed ones remove: their files may be removed
+/// at any moment. With `all`, also those that committed transactions added.
 pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, Error> {
     let mut named = HashSet::default();
     for path in list_dir(directory).await.map_err(Error::Io)? {
@@ -203,7 +207,7 @@ pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, E
             continue;
         }
         let log_file = match read_log(&path).await {
-            // The change was finished meanwhile.
+            // The transaction was finished after the directory was listed.
             Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound => continue,
             log_file => log_file?,
         };
@@ -223,7 +227,7 @@ async fn read_log(path: &Path) -> Result<TransactionLog, Error> {
     parse(std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?).map_err(corrupt)
 }
 
-/// Finishes or undoes the changes whose logs are in a table's directory. Removes no other files.
+/// Finishes or undoes the transactions whose logs are in a table's directory. Removes nothing else.
 pub async fn clean(directory: &Path) -> Result<(), Error> {
     for path in entries(directory).await? {
         let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
@@ -244,7 +248,7 @@ pub async fn clean(directory: &Path) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes all files of some SSTables, durably.
+/// Durably deletes all files of the SSTables that `which` selects.
 pub async fn delete(directory: &Path, which: impl Fn(&Descriptor) -> bool) -> io::Result<()> {
     let mut any = false;
     for path in list_dir(directory).await? {
@@ -271,7 +275,7 @@ async fn remove_if_there(path: &Path) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// What Cassandra 5.0.9's `LogRecord` writes.
+    /// Written by `LogRecord` of Cassandra 5.0.9.
     const CASSANDRAS: [&str; 3] = [
         "ADD:[/var/lib/cassandra/data/ks/t-1b255f4def2540a60000000000000001/nb-7-big-,0,8][3406290900]",
         "REMOVE:[/var/lib/cassandra/data/ks/t-1b255f4def2540a60000000000000001/nb-6-big-,1700000000123,8][290557958]",

@@ -1,4 +1,4 @@
-//! What the engine's tests share: a table, mutations of it, a sink that keeps what it is given.
+//! What the engine's tests share: a table, mutations of it, stores in the simulator, and a sink that keeps its rows.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use engine::store::ReplayStats;
@@ -26,15 +26,15 @@ pub(crate) fn table(number: u8) -> Arc<Table> {
     table_of("ks", number, &["a", "b"])
 }
 
-/// A table that is compacted only when a test asks: compactions judge expiry by the wall clock, which many tests do
-/// not.
+/// A table that is compacted only when a test asks. Compactions judge expiry by the wall clock, and many tests use
+/// times that have nothing to do with it.
 pub(crate) fn uncompacted(table: &Table) -> Arc<Table> {
     let mut table = table.clone();
     table.options.compaction.insert("enabled".into(), "false".into());
     Arc::new(table)
 }
 
-/// A table with a memtable of this name.
+/// A table with the memtable configuration of this name.
 pub(crate) fn with_memtable(table: &Table, memtable: Option<&str>) -> Arc<Table> {
     let mut table = table.clone();
     table.options.memtable = memtable.map(Into::into);
@@ -88,7 +88,7 @@ pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
 
 pub(crate) const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
 
-/// Options under which nothing is flushed but by command, in a directory of a real disk.
+/// Options for a real disk under which nothing is flushed unless a test asks.
 pub(crate) fn roomy(directory: &Path, sync: SyncMode) -> Options {
     Options {
         directory: directory.into(),
@@ -99,7 +99,7 @@ pub(crate) fn roomy(directory: &Path, sync: SyncMode) -> Options {
     }
 }
 
-/// Opens, replays and starts a store of one shard with these tables.
+/// Opens, replays and starts a store of one shard that has these tables.
 pub(crate) async fn start(options: Options, tables: &[Arc<Table>]) -> Store {
     let store = Store::open(options).await.expect("open");
     for table in tables {
@@ -134,7 +134,7 @@ pub(crate) fn value(column: ColumnId, timestamp: i64, value: &[u8]) -> Cell<'_> 
     Cell { column, timestamp, content: CellContent::Live(value), path: None }
 }
 
-/// An INSERT of one row with column `a`.
+/// An INSERT of one row with a value for column `a`.
 pub(crate) fn insert(table: TableId, key: &[u8], x: i32, y: i32, timestamp: i64, a: &[u8]) -> Mutation {
     let mut builder = MutationBuilder::new(key);
     builder.table(table);
@@ -148,14 +148,14 @@ pub(crate) fn add_row(builder: &mut MutationBuilder, x: i32, y: i32, timestamp: 
     });
 }
 
-/// A row as a sink got it: key, clustering, whether its liveness is live, live cells.
+/// A row as a sink got it: key, clustering, whether its liveness is live, and its live cells.
 pub(crate) type Row = (Vec<u8>, Vec<i32>, bool, Vec<(u16, Vec<u8>)>);
 
 #[derive(Default)]
 pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
     pub(crate) last: Option<Position>,
-    /// `Full` is answered at this many rows.
+    /// At this many rows the sink answers `Full`.
     pub(crate) full_at: Option<usize>,
 }
 
@@ -186,7 +186,7 @@ pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
 
 pub(crate) const NODE: NodeId = NodeId(1);
 
-/// Runs `main` on one shard until it returns, and gives what it returned.
+/// Runs `main` on one shard of a node until it returns, and gives its result.
 pub(crate) fn run<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, main: impl Fn() -> F + 'static) -> T {
     let slot = Rc::new(RefCell::new(None));
     let result = slot.clone();
@@ -212,7 +212,7 @@ pub(crate) fn small() -> Options {
     Options { segment_bytes: 32 << 10, ..options(1, GROUP) }
 }
 
-/// Opens and replays, as far as that goes.
+/// Opens a store and replays its log, and reports the first error.
 pub(crate) async fn replay(options: Options) -> Result<(Store, ReplayStats), Error> {
     let store = Store::open(options).await?;
     store.add_table(table(1), Home::ByToken);
@@ -232,7 +232,7 @@ pub(crate) async fn write_rows(store: &Store, numbers: std::ops::Range<i32>, byt
     }
 }
 
-/// A disk with several segments of rows 0 to 29, one per group.
+/// A disk with several log segments that hold rows 0 to 29, one per group.
 pub(crate) fn some_segments(seed: u64) -> (Sim, Vec<PathBuf>) {
     let mut sim = calm(seed);
     run(&mut sim, || async {
@@ -245,6 +245,6 @@ pub(crate) fn some_segments(seed: u64) -> (Sim, Vec<PathBuf>) {
     (sim, segments)
 }
 
-/// What a major compaction merges.
+/// The scope of a major compaction.
 pub(crate) const EVERYTHING: engine::compaction::CompactionScope =
     engine::compaction::CompactionScope::All { split: false };
