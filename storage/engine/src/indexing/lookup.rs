@@ -172,8 +172,8 @@ impl IndexRead<'_> {
                 None => self.bound(resume.key.token, key, BoundSide::After),
                 Some(_) if self.index.is_of_partitions() => self.bound(resume.key.token, key, BoundSide::Before),
                 Some(row) => {
-                    // The row's comparable form takes the place of the bound's last byte, which then closes it. So
-                    // the entry of the row itself is read again; `slices_of` leaves it out.
+                    // The row's components are put in front of the bound's last byte. So the entry of the row itself
+                    // is read again; `slices_of` leaves it out.
                     let mut from = self.bound(resume.key.token, key, BoundSide::Before);
                     let end = from.pop();
                     from.extend_from_slice(row.split_last().map_or(&[], |(_, row)| row));

@@ -57,8 +57,8 @@ impl SstableWriter {
         self.builder.bytes_written()
     }
 
-    /// Completes the SSTable, makes it durable and returns its components. If no partition was written, removes its
-    /// files and returns `None`.
+    /// Completes the SSTable, makes it durable and returns its components; `None` if no partition was written, and
+    /// then no file exists.
     pub(crate) async fn close(mut self) -> Result<Option<HashSet<Component>>, Error> {
         if self.builder.partitions() == 0 {
             return Ok(None);
