@@ -40,7 +40,7 @@ pub struct CompactionRecord {
     pub bytes_in: u64,
     /// Bytes of the outputs' Data.db on disk.
     pub bytes_out: u64,
-    /// How many partitions were merged from so many SSTables, by the number of SSTables.
+    /// By number of SSTables: how many partitions were merged from that many.
     pub merged: BTreeMap<u32, u64>,
     /// Whether it was a major compaction.
     pub major: bool,
@@ -113,7 +113,7 @@ struct RunProgress {
     stored_bytes: u64,
     /// Bytes of Data.db on disk that were read so far.
     read_bytes: Cell<u64>,
-    /// How many partitions were merged from so many SSTables, by the number of SSTables.
+    /// By number of SSTables: how many partitions were merged from that many.
     merged: RefCell<BTreeMap<u32, u64>>,
 }
 

@@ -22,7 +22,7 @@ use model::compaction::{CommonOptions, LeveledOptions};
 pub const LEVELS_MAX: usize = 9;
 /// If level 0 has more SSTables than this, it is compacted by size.
 pub const LEVEL_0_MAX: usize = 32;
-/// A level is starved after so many tasks that did not involve it.
+/// A level is starved if more tasks than this in a row did not write to it.
 const STARVED_TASKS: u32 = 25;
 /// How full a level may be, as a fraction of its size, before it is compacted.
 const SCORE_MAX: f64 = 1.001;
