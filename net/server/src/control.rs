@@ -1,6 +1,6 @@
 //! Messages between the shards of a node about its start, its connections and its stop.
 //!
-//! Requests of clients and what shards ask each other for them travel on another mesh, `shard::mailbox`.
+//! Requests between shards on behalf of clients travel on another mesh, `shard::mailbox`.
 
 use crate::disk_policy::Consequence;
 use crate::exit::Exit;
@@ -9,16 +9,16 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::IpAddr;
 
-/// Control messages that may wait from one core to another.
+/// The most control messages that may wait in the queue from one core to another.
 pub(crate) const CONTROL_MESSAGES_MAX: usize = 1024;
 
-/// What shards of a node tell each other about start, connections and stop.
+/// A message between shards of a node about its start, its connections or its stop.
 pub(crate) enum Control {
-    /// From shard 0: the data directory is claimed, start.
+    /// From shard 0: start, because the data directory is claimed.
     Begin,
     /// From any shard: the node cannot go on.
     Abort(Exit),
-    /// To shard 0: a disk failed, and the failure policy asks for this.
+    /// To shard 0: a disk has failed, and the failure policy asks for this consequence.
     Failed(Consequence),
     /// From shard 0: serve this connection. The port is the shard-aware one, which SUPPORTED names.
     Connection(Accepted, u16),
@@ -26,9 +26,9 @@ pub(crate) enum Control {
     Closed(IpAddr),
     /// From shard 0: finish the requests under way and close all connections.
     Drain,
-    /// To shard 0: that is done.
+    /// To shard 0: this shard has drained.
     Drained,
-    /// From shard 0: all shards have drained, stop.
+    /// From shard 0: stop, because all shards have drained.
     Stop,
 }
 

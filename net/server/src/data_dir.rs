@@ -88,8 +88,8 @@ impl DataDir {
     }
 }
 
-/// Refuses a directory that holds keyspaces of Cassandra. They belong into `data/` below the directory that is named; a
-/// node that started beside them would be empty.
+/// Refuses a directory that directly holds keyspaces of Cassandra. They belong in its subdirectory `data`; a node that
+/// started beside them would be empty.
 async fn refuse_cassandras(path: &Path) -> Result<(), StopReason> {
     let listed = file::list_dir(&path.join("system_schema")).await.unwrap_or_default();
     let is_table =

@@ -1,20 +1,20 @@
-//! The policies for failing disks: what `disk_failure_policy` and `commit_failure_policy` make of a failure.
+//! Applies the policies for failing disks, `disk_failure_policy` and `commit_failure_policy`.
 
 use crate::config::{CommitFailurePolicy, Config, DiskFailurePolicy};
 use shard::{Fault, FaultKind};
 
-/// What a failure leads to.
+/// What the node does after a failure of its disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Consequence {
-    /// The requests that met it fail, nothing more.
+    /// Only the requests that met the failure fail.
     Errors,
-    /// Clients are not served any more.
+    /// The node stops serving clients.
     StopServing,
     /// The process ends.
     Die,
 }
 
-/// Decides what a failure leads to, and logs it.
+/// Decides what the node does after a failure, and logs the failure.
 pub(crate) fn decide(config: &Config, fault: &Fault) -> Consequence {
     use DiskFailurePolicy as Disk;
     let (disk, commit) = (config.disk_failure_policy, config.commit_failure_policy);

@@ -1,8 +1,9 @@
-//! A node: the crate where the parts meet, and the only one that opens ports.
+//! A node: the crate that puts the other crates together, and the only one that listens on ports.
 //!
-//! [`Node::run`] is the main of every shard. `service` is what a shard does once it has started: clients are served in
-//! [`cql`], operators in [`admin`] (nodetool) and [`http`] (metrics and status). [`config`] reads `cassandra.yaml`;
-//! [`data_dir`] claims the data directory; `control` carries messages between shards about all of this.
+//! [`Node::run`] is the main function of every shard. `service` is what a shard does once it has started: [`cql`]
+//! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
+//! `cassandra.yaml`; [`data_dir`] claims the data directory; `control` has the messages between shards about start,
+//! connections and stop.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 

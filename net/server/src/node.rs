@@ -1,7 +1,7 @@
-//! [`Node`]: the shared parts of a node, and the main of each of its shards.
+//! [`Node`]: the shared parts of a node, and the main function of each of its shards.
 //!
 //! 1. Shard 0 claims the data directory and lets the others begin.
-//! 2. Every shard starts its actor ([`shard::Shard::start`]) and returns from that when all are ready.
+//! 2. Every shard starts its actor ([`shard::Shard::start`]), which waits until all are ready.
 //! 3. Shard 0 binds the ports, calls `ready`, accepts connections and hands them to the shards.
 //! 4. On the signal to stop, shard 0 accepts no more connections, requests under way are finished and answered,
 //!    connections are closed, and the shards stop together.

@@ -1,4 +1,4 @@
-//! What the interfaces for operators, nodetool and HTTP, know of their node.
+//! The state of a node that its interfaces for operators use: nodetool and HTTP.
 
 use crate::config::Config;
 use runtime::Instant;
@@ -8,22 +8,22 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The version of Cassandra that the node behaves as.
+/// The version of Cassandra that the node behaves like.
 pub(crate) const RELEASE_VERSION: &str = "5.0.9";
 
-/// What the interfaces for operators know of their node. It lives on shard 0.
+/// The state of the node that the interfaces for operators use. It lives on shard 0.
 pub(crate) struct NodeState {
     pub(crate) config: Arc<Config>,
     /// Shard 0.
     pub(crate) shard: Shard,
     pub(crate) started: Instant,
-    /// Whether the node runs in the simulator, where the machine is not part of the world.
+    /// Whether the node runs in the simulator, where nothing may depend on the real machine.
     pub(crate) simulated: bool,
-    /// Set to ask that clients are served no more.
+    /// Set to ask the node to stop serving clients.
     pub(crate) drain: Latch,
-    /// Set when clients are served no more.
+    /// Set once the node has stopped serving clients.
     pub(crate) drained: Latch,
-    /// How many bytes per second compactions may read; 0: as many as they can.
+    /// How many bytes per second compactions may read; 0 for no limit.
     pub(crate) compaction_throughput: Cell<u64>,
 }
 

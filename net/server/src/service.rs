@@ -1,7 +1,7 @@
 //! One shard's part in serving clients and operators, and in stopping.
 //!
 //! Shard 0 leads: it binds the ports, opens those for operators, hands connections to the shards, and decides when the
-//! node drains and stops. The other shards follow: they serve the connections that they are given and drain when told.
+//! node drains and stops. The others follow: they serve the connections that it hands over, and drain when it says so.
 
 use crate::admin;
 use crate::config::Config;
@@ -21,10 +21,10 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What a node tells when it begins to serve.
+/// What a node reports when it begins to serve.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ready {
-    /// Where clients are listened for; `None`: nowhere, as `start_native_transport` is false.
+    /// Where the node listens for clients; `None` if `start_native_transport` is false.
     pub listening: Option<Listening>,
     /// How many shards serve.
     pub shards: usize,

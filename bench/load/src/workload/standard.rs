@@ -1,4 +1,4 @@
-//! The classic table of cassandra-stress: a blob key with blobs C0, C1, ..., five of 34 bytes unless told otherwise.
+//! The classic table of cassandra-stress: a blob key and blobs C0, C1, ...; by default five of 34 bytes.
 
 use super::{Check, KEY_BYTES, Kind, Operation, Workload, single};
 use crate::reply::Rows;

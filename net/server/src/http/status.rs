@@ -1,4 +1,4 @@
-//! `/status`: who the node is and whether it serves.
+//! `/status`: the node's identity, and whether it serves clients.
 
 use crate::node_state::{NodeState, RELEASE_VERSION};
 use serde_json::json;

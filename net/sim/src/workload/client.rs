@@ -1,9 +1,9 @@
 //! Clients that write and read at random through CQL.
 //!
 //! 1. A client connects, to either port, and creates its own table if it is missing.
-//! 2. It takes one step after another: a write, a read, a batch, a change of the schema. Every request is told to the
-//!    judges before it is sent, and so is its answer. Every write carries USING TIMESTAMP of its own number, so the
-//!    winner of each cell is known.
+//! 2. It takes one step after another: a write, a read, a batch, a change of the schema. Every request is reported
+//!    to the judges before it is sent, and its answer when it comes. The timestamp of every write (USING TIMESTAMP)
+//!    is made from the write's number, so the winner of each cell is known.
 //! 3. When the connection breaks it connects again, until the world stops or a rule is broken.
 
 use super::counters;

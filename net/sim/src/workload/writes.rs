@@ -76,7 +76,7 @@ impl WriteOp {
         for (cell, touch) in other.touches {
             self.touch(cell, touch);
         }
-        // Deleting a list also deletes the elements that the same batch adds.
+        // In one batch a deletion of a list also deletes the elements that other statements add to it.
         let removed: Vec<CellKey> = self
             .touches
             .iter()

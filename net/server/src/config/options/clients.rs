@@ -1,4 +1,4 @@
-//! Connections of clients and their requests.
+//! Options of client connections and requests.
 
 use super::kind::{
     DECIMAL, FLAG, INT_BYTES, INT_KIBIBYTES, INT_MEBIBYTES, INT_SECONDS, INTEGER, Kind, LIST, LONG, LONG_BYTES,

@@ -1,4 +1,4 @@
-//! Guardrails: limits of what ordinary users may do.
+//! Options of guardrails: limits on what ordinary users may do.
 
 use super::kind::{FLAG, INTEGER, LIST, LONG, LONG_BYTES, LONG_MICROSECONDS};
 use super::older::Older::{Mebibytes, Same, WithSystem};

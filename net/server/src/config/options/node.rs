@@ -1,4 +1,4 @@
-//! Cluster, addresses, tokens and peers: what a node is told about itself and about others.
+//! Options of the cluster, addresses, tokens and peers.
 
 use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
 use super::older::Older::{Bytes, Milliseconds, Same};

@@ -1,4 +1,4 @@
-//! Hints, the batch log, repair and streaming: what nodes do for each other.
+//! Options of hints, the batch log, repair and streaming: of everything that nodes do for each other.
 
 use super::kind::{
     CLASS, DECIMAL, FLAG, INT_KIBIBYTES, INT_MEBIBYTES, INT_MILLISECONDS, INT_SECONDS, INTEGER, Kind, LIST, LONG,

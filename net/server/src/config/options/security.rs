@@ -1,4 +1,4 @@
-//! Authentication, encryption, and logs of what clients do.
+//! Options of authentication, encryption, and logs of what clients do.
 
 use super::kind::{CLASS, CONSISTENCY, FLAG, INT_MILLISECONDS, INT_SECONDS, INTEGER, Kind, LIST, LONG, TEXT};
 use super::older::Older::{Milliseconds, MillisecondsOrNone, Same};

@@ -1,4 +1,4 @@
-//! Directories, the commit log, memtables, SSTables, compaction, caches and the process.
+//! Options of directories, the commit log, memtables, SSTables, compaction, caches and the process.
 
 use super::kind::{
     CLASS, DECIMAL, FLAG, INT_KIBIBYTES, INT_MEBIBYTES, INT_MILLISECONDS, INT_MINUTES, INT_SECONDS, INTEGER, Kind,
