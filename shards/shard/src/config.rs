@@ -80,9 +80,9 @@ pub struct Config {
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
-    /// `data_disk_usage_percentage_warn_threshold` and its kin: from where on the disk is too full.
+    /// The thresholds of disk usage (`data_disk_usage_percentage_warn_threshold` and the like).
     pub disk: DiskThresholds,
-    /// The guardrails that hold clients; `None`: no client is held by any.
+    /// The guardrails that apply to clients; `None`: none do.
     pub guardrails: Option<Arc<Guardrails>>,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,

@@ -17,14 +17,14 @@ use crate::virtual_tables;
 use engine::PrefetchStage;
 use runtime::ShardId;
 
-/// What a shard is plugged together with at its start.
+/// The functions that `shard_state` calls without knowing their modules; plugged in when a shard starts.
 pub(crate) const HANDLERS: Handlers = Handlers {
     serve: |shard, request| Box::pin(serve(shard, request)),
     read_virtual: |shard, table, request| Box::pin(virtual_tables::read(shard, table, request)),
 };
 
-/// Takes messages of other cores. What they lead to lies in the caches of those cores or in none: all of it is asked
-/// for before any of it is looked at, so that the waits are one.
+/// Takes messages of other cores. The memory that they point to is in the caches of those cores, or in none: it is
+/// prefetched for all messages before the first is served, so that the waits for memory overlap.
 pub(crate) fn receive_all(shard: &Shard, messages: &mut Vec<(ShardId, Message)>) {
     messages.iter().for_each(|(_, message)| message.prefetch());
     for step in [PrefetchStage::Way, PrefetchStage::Partition] {

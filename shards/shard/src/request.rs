@@ -1,4 +1,4 @@
-//! What a request carries besides its text, and what it is answered.
+//! The state of a session, and the answers to its requests.
 
 use crate::ports::SchemaChange;
 use crate::rows::block::RowBlock;
