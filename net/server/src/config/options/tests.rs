@@ -20,7 +20,7 @@ const OBJECTS: [&str; 2] = ["repair.retries.maxAttempts", "repair.retries.merkle
 
 /// The rows that a configuration file may set: all except the fields of [`OBJECTS`].
 fn all_given() -> impl Iterator<Item = &'static Key> {
-    all().filter(|key| !OBJECTS.iter().any(|object| key.name.strip_prefix(object).is_some_and(|rest| rest != "")))
+    all().filter(|key| !OBJECTS.iter().any(|object| key.name.strip_prefix(object).is_some_and(|rest| !rest.is_empty())))
 }
 
 fn lines(file: &'static str) -> impl Iterator<Item = Vec<&'static str>> {
