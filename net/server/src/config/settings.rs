@@ -31,7 +31,12 @@ pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
         if let Some((group, _)) = key.name.rsplit_once('.') {
             settings.remove(group);
         }
-        let default = if is_secret(key.name) { Some(REDACTED) } else { key.default_text() };
+        let default = match key.name {
+            // Null in Cassandra until they are given, unlike the other secrets.
+            name if name.contains(".outbound_keystore") => None,
+            name if is_secret(name) => Some(REDACTED),
+            _ => key.default_text(),
+        };
         match key.kind {
             Kind::Group => {}
             Kind::Class => {
