@@ -1,7 +1,7 @@
 //! Metrics of a shard's work: how long reads and writes of each table take, how many rows and tombstones they meet, how
 //! many partitions batches have, how many statements run.
 //!
-//! [`operations`] has latencies by class of operation, for all tables together, with finer buckets; [`running`] the
+//! [`operations`] has latencies by class of operation, for all tables together, with finer buckets; `running` the
 //! requests under way; [`ShardMetrics`] describes a shard as a whole. `operations::metrics_gathering` asks all cores.
 //!
 //! A read or write that a client of this core makes in a partition of this core is recorded once, for both the
