@@ -32,6 +32,9 @@ pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
             settings.remove(group);
         }
         let default = match key.name {
+            // The classes that Cassandra fills in itself.
+            "crypto_provider" => Some("org.apache.cassandra.security.JREProvider"),
+            "seed_provider" => Some("org.apache.cassandra.locator.SimpleSeedProvider"),
             // Null in Cassandra until they are given, unlike the other secrets.
             name if name.contains(".outbound_keystore") => None,
             name if is_secret(name) => Some(REDACTED),

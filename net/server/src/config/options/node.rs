@@ -12,7 +12,7 @@ pub(super) const KEYS: &[Key] = &[
     unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
     unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
     unused("auto_bootstrap", FLAG, "true", ALONE),
-    unused("seed_provider", CLASS, "", ALONE).applied("org.apache.cassandra.locator.SimpleSeedProvider"),
+    unused("seed_provider", CLASS, "", ALONE),
     refused("endpoint_snitch", TEXT, "", "data centres and racks of other snitches are not there")
         .takes(&["SimpleSnitch"]),
     read("listen_address", TEXT, "", "a loopback address"),

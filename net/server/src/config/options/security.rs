@@ -11,9 +11,7 @@ pub(super) const KEYS: &[Key] = &[
     refused("network_authorizer", CLASS, "", AUTH).takes(&["AllowAllNetworkAuthorizer"]),
     refused("cidr_authorizer", CLASS, "", AUTH).takes(&["AllowAllCIDRAuthorizer"]),
     refused("internode_authenticator", CLASS, "", ALONE).takes(&["AllowAllInternodeAuthenticator"]),
-    refused("crypto_provider", CLASS, "", "nothing is encrypted")
-        .takes(&["DefaultCryptoProvider", "JREProvider"])
-        .applied("org.apache.cassandra.security.JREProvider"),
+    refused("crypto_provider", CLASS, "", "nothing is encrypted").takes(&["DefaultCryptoProvider", "JREProvider"]),
     unused("auth_cache_warming_enabled", FLAG, "false", AUTH),
     unused("auth_read_consistency_level", TEXT, "LOCAL_QUORUM", AUTH),
     unused("auth_write_consistency_level", TEXT, "EACH_QUORUM", AUTH),
