@@ -3,7 +3,7 @@
 //! Clients drop indexes and create them again while they read and write. A read that finds no index, or one that is not
 //! built yet, is refused, and nothing is checked.
 
-use super::requests::{StepError, cell_number, select};
+use super::requests::{StepError, cell_number, select_pages};
 use super::tables::column::{A, M, S};
 use super::tables::{ELEMENTS, PARTITIONS, ROWS, TestTable, row_cells};
 use super::world::SharedWorld;
@@ -85,17 +85,11 @@ async fn read_at(
     }
     let started = runtime::now().0;
     let mut rows: BTreeSet<(i64, Option<i64>)> = BTreeSet::new();
-    loop {
-        let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
-        for row in &outcome.rows {
-            let place = (cell_number(&row[0]).unwrap_or(-1), row.get(1).and_then(cell_number));
-            if !rows.insert(place) {
-                return Err(Violation(format!("{text}: row {place:?} came twice")).into());
-            }
-        }
-        match outcome.paging_state {
-            Some(state) => options.paging_state = Some(state),
-            None => break,
+    let Some(pages) = select_pages(client, world, &text, options).await? else { return Ok(()) };
+    for row in pages.iter().flatten() {
+        let row = (cell_number(&row[0]).unwrap_or(-1), row.get(1).and_then(cell_number));
+        if !rows.insert(row) {
+            return Err(Violation(format!("{text}: row {row:?} came twice")).into());
         }
     }
     let span = (started, runtime::now().0);

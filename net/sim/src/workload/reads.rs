@@ -1,6 +1,6 @@
 //! Reads of partitions and whole tables, each checked against the history.
 
-use super::requests::{StepError, cell_number, number, select};
+use super::requests::{StepError, cell_number, number, select, select_pages};
 use super::tables::column::{A, B, C, L, M, S, U};
 use super::tables::{ELEMENTS, FIELDS, PARTITIONS, ROWS, TestTable, row_cells};
 use super::world::SharedWorld;
@@ -152,11 +152,11 @@ pub(crate) async fn partition(
     }
     let started = runtime::now().0;
     let (mut seen, mut previous) = (ReadResult::default(), None);
-    loop {
+    let Some(rows_of_pages) = select_pages(client, world, &text, options).await? else { return Ok(()) };
+    for rows in &rows_of_pages {
         // Pages are read at different times: the static column must be the same only within one page.
         let mut page = ReadResult::default();
-        let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
-        for row in &outcome.rows {
+        for row in rows {
             let ck = note_row(&mut page, world, table, pk, row)?;
             let sorted = previous.is_none_or(|previous| if descending { previous > ck } else { previous < ck });
             if !sorted {
@@ -166,10 +166,6 @@ pub(crate) async fn partition(
         }
         seen.cells.extend(page.cells);
         seen.rows.extend(page.rows);
-        match outcome.paging_state {
-            Some(state) => options.paging_state = Some(state),
-            None => break,
-        }
     }
     note_missing(&mut seen, world, table, pk, &target.cks, has_c);
     // A read that returns no row shows no static column, unless it asked for the whole partition.
@@ -244,19 +240,13 @@ pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: Test
     let started = runtime::now().0;
     let mut counts: BTreeMap<Option<i64>, i64> = BTreeMap::new();
     let paged = options.page_size.is_some();
-    loop {
-        let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
-        for row in &outcome.rows {
-            let key = cell_number(&row[0]);
-            if counts.contains_key(&key) && !paged {
-                return Err(Violation(format!("{text}: partition {key:?} came twice")).into());
-            }
-            *counts.entry(key).or_default() += cell_number(&row[1]).unwrap_or(-1);
+    let Some(pages) = select_pages(client, world, &text, options).await? else { return Ok(()) };
+    for row in pages.iter().flatten() {
+        let key = cell_number(&row[0]);
+        if counts.contains_key(&key) && !paged {
+            return Err(Violation(format!("{text}: partition {key:?} came twice")).into());
         }
-        match outcome.paging_state {
-            Some(state) => options.paging_state = Some(state),
-            None => break,
-        }
+        *counts.entry(key).or_default() += cell_number(&row[1]).unwrap_or(-1);
     }
     let span = (started, runtime::now().0);
     let mut world = world.borrow_mut();

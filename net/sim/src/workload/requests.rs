@@ -51,6 +51,27 @@ pub(crate) async fn select(
     }
 }
 
+/// A row's cells; `None` is null.
+pub(crate) type Row = Vec<Option<Vec<u8>>>;
+
+/// [`select`] for every page, one after the other. Returns the rows of each page.
+pub(crate) async fn select_pages(
+    client: &mut Client,
+    world: &SharedWorld,
+    text: &str,
+    mut options: QueryOptions,
+) -> Result<Option<Vec<Vec<Row>>>, StepError> {
+    let mut pages = Vec::new();
+    loop {
+        let Some(outcome) = select(client, world, text, &options).await? else { return Ok(None) };
+        pages.push(outcome.rows);
+        match outcome.paging_state {
+            Some(state) => options.paging_state = Some(state),
+            None => return Ok(Some(pages)),
+        }
+    }
+}
+
 /// The fate of a write with this answer.
 pub(crate) fn fate_of(result: &Result<Outcome, CallError>) -> Fate {
     match result {

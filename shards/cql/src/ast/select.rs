@@ -2,6 +2,7 @@
 
 use super::{SelectItem, Selector, TableName, Term};
 use std::fmt;
+
 /// A SELECT.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Select {

@@ -47,9 +47,9 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ack
         0 => return Ok(()),
         1 => {
             let Some(routed) = mutations.pop() else { return Ok(()) };
-            write_one(shard, routed, terms).await
+            write_one(shard, routed, terms, write_type).await
         }
-        _ => Box::pin(write_many(shard, mutations, terms)).await,
+        _ => Box::pin(write_many(shard, mutations, terms, write_type)).await,
     };
     result.map_err(|failure| match failure.outcome {
         Outcome::NotApplied => failure,
@@ -57,7 +57,7 @@ pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &Ack
     })
 }
 
-async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<(), Failure> {
+async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms, write_type: &'static str) -> Result<(), Failure> {
     let to = shard.route(routed.home, routed.mutation.token());
     if to != shard.id() {
         if !shard.mailbox().has_room() {
@@ -75,7 +75,7 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<()
                 shard.metrics().coordinated(&written, counts, began);
                 reply.done()
             }
-            None => Err(terms.write_timed_out("SIMPLE")),
+            None => Err(terms.write_timed_out(write_type)),
         };
     }
     let owner = shard.clone();
@@ -95,13 +95,19 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms) -> Result<()
         None => {
             // What is in the log must also reach the memtable, so the write goes on without its client.
             runtime::spawn(applying);
-            Err(terms.write_timed_out("SIMPLE"))
+            Err(terms.write_timed_out(write_type))
         }
     }
 }
 
-async fn write_many(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
-    let mut results = join_all(mutations.into_iter().map(|routed| write_one(shard, routed, terms)).collect()).await;
+async fn write_many(
+    shard: &Shard,
+    mutations: Vec<Routed>,
+    terms: &AckTerms,
+    write_type: &'static str,
+) -> Result<(), Failure> {
+    let writes = mutations.into_iter().map(|routed| write_one(shard, routed, terms, write_type));
+    let mut results = join_all(writes.collect()).await;
     let Some(at) = results.iter().position(Result::is_err) else { return Ok(()) };
     let applied = results.iter().any(|result| match result {
         Ok(()) => true,

@@ -11,6 +11,7 @@ use model::mutation::Clustering;
 use model::value::BoundValue;
 use model::{ColumnId, ColumnKind, Failure, Table};
 use std::collections::BTreeMap;
+
 /// The conditions on one row, or on the static row.
 pub(super) enum Wanted<'c> {
     Exists,

@@ -14,6 +14,7 @@ use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cql::plan::Modify;
 use model::{Consistency, Failure, Home, QueryParameters, Table};
+
 /// Runs an INSERT, UPDATE or DELETE.
 pub(crate) async fn modify(
     shard: &Shard,
