@@ -3,6 +3,7 @@
 
     CASSANDRA=SCRIPT python3 bench/peers/requests.py HELENUS [--seconds N] [--keys N] [--shared] [--echo RING_ECHO]
         [--only cassandra,findmax,redis,echo] [--without findmax,redis,...]
+    python3 bench/peers/requests.py HELENUS --before OTHER_HELENUS [--rounds N] [--seconds N] [--keys N] [--shared]
 
 HELENUS is a release build, which is the load generator too; CASSANDRA a script with the verbs start DIR IP, stop DIR (its environment
 says how the peer is set up), which `--only` without cassandra does not need. Redis is measured where `redis-server` and
@@ -13,6 +14,9 @@ All servers are pinned to CPU 0 and asked from CPU 1, or with --shared on all CP
 that is not asked rests, halted by a signal, so that nobody meets its background work. Each kind of work goes Cassandra, Helenus, Helenus,
 Cassandra (the tails three times so); ratios are of the medians, and the spread is the larger of the differences between the runs of each,
 by their mean. Cassandra is warmed up with every kind of work first.
+
+With --before nothing but two builds of Helenus is compared: each kind of work goes N times in turn, and the ratio is the median of the
+rounds' ratios.
 
 The bare ring answers the bytes of a cached read's request with as many bytes as Helenus; the same client asks both, a request under way on
 each of eight connections.
@@ -301,6 +305,26 @@ def beside_cassandra(generator, cassandra, helenus, seconds, findmax):
         row(f"p99.9 at {rate:,.0f} mixed operations a second, ms", theirs, ours, 10, lower_is_better=True)
 
 
+def beside_before(generator, before, helenus, seconds, rounds):
+    length = ["--duration", f"{seconds}s", "--warmup", "1s"]
+    for _, options, _ in WORK:
+        for peer in (before, helenus):
+            generator.run(peer, ["--populate", *options, "--duration", "2s", "--warmup", "none"], (0, 12))
+    print("\n| work | before | after | ratio, median of the rounds | least and most |\n|---|---|---|---|---|")
+    for name, options, _ in WORK:
+        figures = []
+        for turn in range(rounds):
+            # Whoever goes first finds another machine than whoever goes second.
+            order = (before, helenus) if turn % 2 == 0 else (helenus, before)
+            measured = {
+                peer: generator.run(peer, [*options, *length])["server"]["operations_per_cpu_second"] for peer in order
+            }
+            figures.append((measured[before], measured[helenus]))
+        ratios = [after / earlier for earlier, after in figures]
+        middle = [median(side) for side in zip(*figures)]
+        print(f"| {name} | {middle[0]:,.0f} | {middle[1]:,.0f} | {median(ratios):.2f} | {min(ratios):.2f}, {max(ratios):.2f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("helenus")
@@ -311,6 +335,8 @@ def main():
     parser.add_argument("--only", type=lambda text: text.split(","), default=PARTS)
     parser.add_argument("--without", type=lambda text: text.split(","), default=[])
     parser.add_argument("--directory", default="/tmp/helenus-requests")
+    parser.add_argument("--before", help="another build of Helenus, which alone is compared")
+    parser.add_argument("--rounds", type=int, default=6)
     arguments = parser.parse_args()
     parts = {part for part in arguments.only if part not in arguments.without}
     if unknown := (set(arguments.only) | set(arguments.without)) - set(PARTS):
@@ -320,6 +346,19 @@ def main():
     options = ["--cores", cores, "--memory", "4G", "-D", "commitlog_sync=periodic"]
     helenus = Helenus(arguments.helenus, f"{arguments.directory}/helenus/data", "127.0.0.91", options)
     peers = [helenus]
+    if arguments.before:
+        empty(arguments.directory)
+        before = Helenus(arguments.before, f"{arguments.directory}/before/data", "127.0.0.95", options)
+        generator.peers = peers = [before, helenus]
+        try:
+            for peer in peers:
+                peer.start() if arguments.shared else pinned(peer, peer.start)
+                peer.connect().cluster.shutdown()
+            beside_before(generator, before, helenus, arguments.seconds, arguments.rounds)
+        finally:
+            for peer in peers:
+                peer.stop()
+        return
     if "cassandra" not in parts:
         empty(arguments.directory)
     else:
