@@ -109,7 +109,7 @@ fn an_id_can_be_given_once() {
 }
 
 #[test]
-fn column_ids_stay() {
+fn a_column_keeps_its_id_and_no_other_ever_gets_it() {
     let mut world = World::new();
     world.run("CREATE TABLE t (p int, c int, b int, d int, s int static, PRIMARY KEY (p, c))");
     assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("s", 2), ("b", 3), ("d", 4)]);
@@ -126,13 +126,35 @@ fn column_ids_stay() {
         .collect();
     assert_eq!(dropped, [("b", 3, ColumnKind::Regular, 7), ("s", 2, ColumnKind::Static, 7)]);
     world.run("ALTER TABLE t ADD (e int, b int)");
-    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("a2", 6), ("a", 5), ("b", 3), ("d", 4), ("e", 7)]);
+    assert_eq!(columns(world.table("t")), [("p", 0), ("c", 1), ("a2", 6), ("a", 5), ("b", 8), ("d", 4), ("e", 7)]);
+    assert_eq!(world.table("t").dropped[0].id, ColumnId(8));
     world.run("ALTER TABLE t DROP b");
     assert_eq!(world.table("t").dropped.len(), 2);
-    assert_eq!(world.table("t").dropped[0].dropped_at, 5_000);
+    assert_eq!((world.table("t").dropped[0].id, world.table("t").dropped[0].dropped_at), (ColumnId(8), 5_000));
+    world.run("ALTER TABLE t ADD f int");
+    assert_eq!(columns(world.table("t"))[6], ("f", 9));
     world.run("ALTER TABLE t RENAME p TO q AND c TO r");
     assert_eq!(columns(world.table("t"))[..2], [("q", 0), ("r", 1)]);
     assert!(world.failure("ALTER TABLE t RENAME q TO b").contains("dropped"));
+    // A table that gets the id of a dropped one is another table.
+    let id = world.table("t").id;
+    world.run("DROP TABLE t");
+    world.run(&format!("CREATE TABLE t (c int, a int PRIMARY KEY) WITH id = {id}"));
+    assert_eq!(columns(world.table("t")), [("a", 0), ("c", 1)]);
+}
+
+#[test]
+fn hidden_columns_have_ids_too() {
+    let mut world = World::new();
+    world.run("CREATE TABLE t (a int PRIMARY KEY, c int, b int) WITH COMPACT STORAGE");
+    assert_eq!(columns(world.table("t")), [("a", 0), ("column1", 1), ("b", 2), ("c", 3), ("value", 4)]);
+    world.run("CREATE TABLE dense (a int, b int, PRIMARY KEY (a, b)) WITH COMPACT STORAGE");
+    assert_eq!(columns(world.table("dense")), [("a", 0), ("b", 1), ("value", 2)]);
+    for table in ["t", "dense"] {
+        let before = world.table(table).columns.clone();
+        world.run(&format!("ALTER TABLE {table} DROP COMPACT STORAGE"));
+        assert_eq!(world.table(table).columns, before);
+    }
 }
 
 #[test]
@@ -305,8 +327,9 @@ fn a_column_that_was_dropped_comes_back_as_it_was() {
             assert!(failure.text.contains("incompatible with previously dropped column 'v'"), "{failure}");
         }
     }
-    assert_eq!(world.table("t1").column("v").map(|column| column.id), Some(ColumnId(1)));
+    assert_eq!(world.table("t1").column("v").map(|column| column.id), Some(ColumnId(2)));
     assert_eq!(world.table("t1").dropped.len(), 1);
+    assert_eq!(world.table("t1").dropped[0].id, ColumnId(2));
 }
 
 #[test]

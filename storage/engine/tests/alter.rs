@@ -117,6 +117,7 @@ fn a_dropped_column_is_gone_and_empty_when_it_is_added_again_also_after_a_crash(
     let after = run(&mut sim, || async {
         let mut table = Table::clone(&altered(&[("0", 9), ("a", 9), ("b", 9)], &[("b", 9, 100)]));
         table.number_columns();
+        table.dropped[0].id = table.column("b").expect("a column").id;
         let store = start(small(), &[Arc::new(table.clone())]).await;
         shown(&read_all(&store, table.id).await)
     });

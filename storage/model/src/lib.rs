@@ -7,7 +7,7 @@
 //!   counter ([`counter`]).
 //! * *row blob*: the one encoding of a row's data ([`row`]), used in mutations, memtables, fragments and row blocks.
 //! * *comparable form*: bytes of a clustering that compare (memcmp) in the table's clustering order ([`comparable`]).
-//! * *column id*: a column's number within its table; row blobs name columns by it ([`ColumnId`]).
+//! * *column id*: a column's number within its table, given for good; row blobs name columns by it ([`ColumnId`]).
 //! * *cursor*: rows of one or many partitions in order, without I/O ([`fragment::Cursor`]).
 //! * *liveness*: the record that a row exists even if all of its columns are null ([`row::Liveness`]).
 //!

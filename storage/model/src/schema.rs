@@ -32,9 +32,10 @@ impl fmt::Display for TableId {
     }
 }
 
-/// A column's number, stable while the process runs: a new column gets a number that no column of the table has had,
-/// and a column that is added again gets its old number back. Row blobs name columns by it. Numbers are assigned anew
-/// at every start, so logs and files carry a list of ids with names and types.
+/// A column's number within its table, by which row blobs and read commands name the column. It is given when the
+/// column is added, stored with the schema, and the same on every node; no other column of the table ever gets it, not
+/// even a column that is added again under the name of a dropped one. Renaming keeps it. The columns of a new table
+/// are numbered in `SELECT *` order; those of system and virtual tables by their order in the program.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ColumnId(pub u16);
 
@@ -58,7 +59,7 @@ impl ColumnKind {
 /// A column of a table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Column {
-    /// Its number in row blobs. Key columns have one too, which row blobs do not use.
+    /// Its id. Key columns have one too, which row blobs do not use.
     pub id: ColumnId,
     /// Its name in the case that is stored.
     pub name: String,
@@ -75,7 +76,7 @@ pub struct Column {
 /// A column that ALTER TABLE dropped. Cells written before that must not reappear when the column is added again.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DroppedColumn {
-    /// The number it had, and will get back if it is added again.
+    /// The id it had; that of the column which exists if it was added again.
     pub id: ColumnId,
     /// Its name.
     pub name: String,
@@ -207,28 +208,47 @@ impl Table {
         self.columns.iter().find(|column| column.name == name)
     }
 
-    /// The column with this id. In a table that was never altered an id is an index into `columns`.
+    /// The column with this id.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        match self.columns.get(id.0 as usize) {
-            Some(column) if column.id == id => Some(column),
-            _ => self.columns.iter().find(|column| column.id == id),
-        }
+        self.index_of(id).and_then(|at| self.columns.get(at))
     }
 
-    /// The index in `columns` of the column with this id.
+    /// The index in `columns` of the column with this id. In a table that was never altered that is the id itself.
+    #[inline]
     pub fn index_of(&self, id: ColumnId) -> Option<usize> {
         match self.columns.get(id.0 as usize) {
             Some(column) if column.id == id => Some(id.0 as usize),
-            _ => self.columns.iter().position(|column| column.id == id),
+            _ => self.moved_index_of(id),
         }
     }
 
-    /// The number for a column that is added: that of a dropped column with this name, else the first that no column
-    /// has had. `None` once all numbers are used.
-    pub fn next_column_id(&self, name: &str) -> Option<ColumnId> {
-        if let Some(dropped) = self.dropped.iter().find(|dropped| dropped.name == name) {
-            return Some(dropped.id);
+    /// [`Table::index_of`] in an altered table. Columns that were added or dropped move the others by a few places, so
+    /// the search goes outwards from where the column would be without them.
+    #[cold]
+    fn moved_index_of(&self, id: ColumnId) -> Option<usize> {
+        let last = self.columns.len().checked_sub(1)?;
+        let start = usize::from(id.0).min(last);
+        let at_distance = |distance: usize| [start.checked_sub(distance), Some(start + distance)];
+        let mut places = (0..=last).flat_map(at_distance).flatten();
+        places.find(|at| self.columns.get(*at).is_some_and(|column| column.id == id))
+    }
+
+    /// Whether a cell written at `timestamp` (microseconds) is of a column that does not exist, or that was dropped
+    /// since and added again. Cells of the id that a column had before it was dropped and added again are gone whatever
+    /// their timestamp: those that are to come back are in SSTables, which name columns.
+    #[inline]
+    pub fn is_dropped(&self, column: ColumnId, timestamp: i64) -> bool {
+        if self.dropped.is_empty() {
+            return false;
         }
+        let hides = |dropped: &DroppedColumn| dropped.id == column && timestamp <= dropped.dropped_at;
+        self.dropped.iter().any(hides) || self.index_of(column).is_none()
+    }
+
+    /// The id for a column that is added: one above every id that a column of the table has had. `None` once all ids
+    /// are used.
+    pub fn next_column_id(&self) -> Option<ColumnId> {
+        // A dropped column stays in `dropped` with its id; if it is added again, it has a higher one.
         let ids = self.columns.iter().map(|column| column.id).chain(self.dropped.iter().map(|dropped| dropped.id));
         match ids.max() {
             None => Some(ColumnId(0)),
@@ -236,21 +256,10 @@ impl Table {
         }
     }
 
-    /// Numbers the columns by their positions, and after them the dropped columns that do not exist. For a table that
-    /// no data in memory refers to yet.
+    /// Numbers the columns of a new table by their positions.
     pub fn number_columns(&mut self) {
         for (at, column) in self.columns.iter_mut().enumerate() {
             column.id = ColumnId(at as u16);
-        }
-        let mut next = self.columns.len() as u16;
-        for dropped in &mut self.dropped {
-            match self.columns.iter().find(|column| column.name == dropped.name) {
-                Some(column) => dropped.id = column.id,
-                None => {
-                    dropped.id = ColumnId(next);
-                    next = next.saturating_add(1);
-                }
-            }
         }
     }
 

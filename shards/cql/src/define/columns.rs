@@ -1,7 +1,7 @@
 //! Columns of tables: their types, and ALTER TABLE ADD, DROP and RENAME.
 //!
 //! Invariants: a column that is added again must be able to read what was written before it was dropped, so its type
-//! must be compatible with the old one and its kind the same; column ids never change.
+//! must be compatible with the old one and its kind the same; it gets a new id. The ids of other columns never change.
 
 use super::{DefinitionContext, Result, TYPE_PARTS_MAX, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
@@ -133,8 +133,11 @@ fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinit
             return Err(Failure::invalid(format!("Cannot re-add previously dropped counter column {name}")));
         }
     }
-    let id = table.next_column_id(name);
+    let id = table.next_column_id();
     let id = id.ok_or_else(|| Failure::invalid("The table has had too many columns to add another"))?;
+    if let Some(dropped) = table.dropped.iter_mut().find(|dropped| dropped.name == *name) {
+        dropped.id = id;
+    }
     let column = Column { id, name: name.clone(), kind, position: 0, cql_type, descending: false };
     let (first, others) = match kind {
         ColumnKind::Static => (table.primary_key_len(), table.statics()),

@@ -5,7 +5,7 @@
 //!    statement concerns one keyspace.
 //!
 //! Invariants: no clock, ids or configuration of its own, which come in as [`DefinitionContext`]; a statement without
-//! effect gives no [`Change`]; the column ids of an altered table never change.
+//! effect gives no [`Change`]; a column keeps its id, and no other column of the table ever gets it.
 //!
 //! What is not here: making a change durable and announcing it to all cores (crate `shard`).
 

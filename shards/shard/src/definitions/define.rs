@@ -8,6 +8,9 @@
 //!
 //! With `auto_snapshot` a snapshot of what is dropped is complete before step 2, and brought up to date before step 4.
 //!
+//! A column that is added again has a new id, and cells that were written after the drop come back under it: before
+//! step 2 every shard flushes the table, because SSTables know columns by their names, memtables by their ids.
+//!
 //! TRUNCATE: with `auto_snapshot` take a snapshot; truncate on every shard, record the truncation durably, release the
 //! log segments that nothing else needs.
 //!
@@ -15,8 +18,8 @@
 //! harmless); timestamps strictly increase, even across restarts; a change that has started runs to its end, whether or
 //! not the client waits; a table made WITH ID never shows rows of an earlier table of that id; what is written after a
 //! column was dropped is later than the drop, even after a restart.
-//! column was dropped is later than the drop, also after a restart.
 
+use crate::messages::admin::TableVerb;
 use crate::messages::schema::Defined;
 use crate::messages::{Reply, Request};
 use crate::operations::indexes;
@@ -113,6 +116,9 @@ impl<'s> Definition<'s> {
         let unindexed = indexes::missing(&self.schema, &after, &change.keyspace);
         for (table, index) in &indexed {
             self.shard.store().prepare_index(table, index).await.map_err(store_failure)?;
+        }
+        for table in with_columns_again(&self.schema, &after, &change.keyspace) {
+            self.shard.on_every_shard(TableVerb::Flush(table)).await?;
         }
         let kept = self.keep(snapshots::DROPPED, &gone).await?;
 
@@ -296,4 +302,15 @@ fn mutation_of(before: &Schema, change: &Change, timestamp: i64, now_in_seconds:
 fn dropped(before: &Schema, after: &Schema, keyspace: &str) -> Vec<TableId> {
     let tables = before.keyspace(keyspace).into_iter().flat_map(|keyspace| keyspace.tables.values());
     tables.map(|table| table.id).filter(|id| after.table_by_id(*id).is_none()).collect()
+}
+
+/// The tables of a keyspace to which a change adds a dropped column again.
+fn with_columns_again(before: &Schema, after: &Schema, keyspace: &str) -> Vec<TableId> {
+    let tables = before.keyspace(keyspace).into_iter().flat_map(|keyspace| keyspace.tables.values());
+    let changed = tables.filter(|table| {
+        let Some(after) = after.table_by_id(table.id).filter(|after| !Arc::ptr_eq(after, table)) else { return false };
+        let is_again = |name: &str| table.column(name).is_none() && after.column(name).is_some();
+        after.dropped.iter().any(|dropped| is_again(&dropped.name))
+    });
+    changed.map(|table| table.id).collect()
 }

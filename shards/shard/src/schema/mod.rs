@@ -5,8 +5,8 @@
 //! 1. The store knows the system tables ([`system_schema`]) and has replayed them.
 //! 2. [`load`] reads schema, identity, truncation records and prepared statements.
 //! 3. The other shards get the schema, every shard replays its tables and starts its store.
-//! 4. [`settle`] writes what this start changes: `system.local`, and the rows that describe the system tables if they
-//!    differ from this program's definitions.
+//! 4. [`settle`] writes what this start changes: `system.local`, the rows that describe the system tables if they
+//!    differ from this program's definitions, and the ids of columns that had none stored.
 //!
 //! Changes are made in `definitions::define`.
 //!
@@ -26,6 +26,7 @@ use engine::store::Truncation;
 use local::{Identity, Stored};
 use model::{Keyspace, Schema, TableId};
 use prepared::StoredStatement;
+use rows::StoredSchema;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -91,6 +92,8 @@ pub(crate) struct Loaded {
     pub(crate) prepared: Vec<StoredStatement>,
     /// System keyspaces whose rows in `system_schema` are missing or were written by another version of this program.
     pub(crate) outdated: Vec<String>,
+    /// Tables with columns whose ids are not stored.
+    pub(crate) without_ids: Vec<TableId>,
 }
 
 /// Reads the system tables of shard 0. The store must have replayed them.
@@ -104,6 +107,7 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
         columns: cells::read_all(store, table("system_schema", "columns")).await?,
         dropped_columns: cells::read_all(store, table("system_schema", "dropped_columns")).await?,
         indexes: cells::read_all(store, table("system_schema", "indexes")).await?,
+        column_ids: cells::read_all(store, table("system_schema", rows::column_ids::TABLE)).await?,
     };
     unsupported::refuse_indexes(table("system_schema", "indexes"), &rows.indexes)?;
     for (name, what) in unsupported::TABLES {
@@ -116,13 +120,13 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
     let local = cells::read_partition(store, table("system", "local"), local::LOCAL_KEY.as_bytes()).await?;
     let statements = cells::read_all(store, table("system", "prepared_statements")).await?;
 
-    let found = rows::load(&system, &rows)?;
+    let StoredSchema { keyspaces: found, without_ids } = rows::load(&system, &rows)?;
     let stored = Stored::load(&system, &local)?;
     let prepared = prepared::load(&system, &statements)?;
     let (mut schema, outdated) = assemble(system, found);
     schema.version = stored.schema_version.unwrap_or_else(random_uuid);
     let Stored { identity, truncations, last_timestamp, .. } = stored;
-    Ok(Loaded { schema: Arc::new(schema), truncations, identity, last_timestamp, prepared, outdated })
+    Ok(Loaded { schema: Arc::new(schema), truncations, identity, last_timestamp, prepared, outdated, without_ids })
 }
 
 /// The whole schema, and the names of the system keyspaces whose definition in `found` is missing or differs.
@@ -175,6 +179,9 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
     let identity = identity.restarted(now_in_seconds);
     for keyspace in loaded.outdated.iter().filter_map(|name| schema.keyspace(name)) {
         store.apply(rows::keyspace_replaced(schema, keyspace, timestamp, now_in_seconds), true).await?;
+    }
+    for table in loaded.without_ids.iter().filter_map(|id| schema.table_by_id(*id)) {
+        store.apply(rows::column_ids_stored(schema, table, timestamp), true).await?;
     }
     store.apply(local::written_at_start(schema, config, &identity, timestamp), true).await?;
     // Forget truncations of tables that do not exist: their log records belong to no table, and CREATE TABLE WITH ID

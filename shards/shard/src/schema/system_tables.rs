@@ -3,9 +3,10 @@
 //! The definitions are data, `system_tables.txt` and `virtual_tables.txt` beside this file. A table's id is the
 //! name-based uuid (MD5) of the keyspace's and the table's bytes, as in Cassandra, so files and tools agree on it.
 //!
-//! Invariants: these definitions win over what `system_schema` says about the same keyspaces; the hidden table is
-//! readable, has no rows, and appears neither in `system_schema` nor in DESCRIBE.
+//! Invariants: these definitions win over what `system_schema` says about the same keyspaces; columns have the ids of
+//! their order here, for good; the hidden tables are readable and appear neither in `system_schema` nor in DESCRIBE.
 
+use super::rows::column_ids;
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};
 use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, TableId};
@@ -14,8 +15,9 @@ use std::sync::Arc;
 
 const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!("virtual_tables.txt")];
 
-/// A table of ScyllaDB that drivers ask for once they see sharding keys in SUPPORTED.
-const HIDDEN_TABLE: (&str, &str) = ("system_schema", "scylla_tables");
+/// The tables of `system_schema` that Cassandra does not have: one of ScyllaDB that drivers ask for once they see
+/// sharding keys in SUPPORTED, which has no rows, and the ids of columns.
+const HIDDEN_TABLES: [&str; 2] = ["scylla_tables", column_ids::TABLE];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,7 +48,7 @@ pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
 
 /// Whether a table is left out of `system_schema` and DESCRIBE.
 pub(crate) fn is_hidden(table: &Table) -> bool {
-    (table.keyspace.as_str(), table.name.as_str()) == HIDDEN_TABLE
+    table.keyspace == "system_schema" && HIDDEN_TABLES.contains(&table.name.as_str())
 }
 
 /// A schema of only the system keyspaces, with the nil version.
@@ -188,10 +190,26 @@ mod tests {
         let stored: Vec<&Arc<Table>> =
             schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
         let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((stored.len(), columns), (49, 313));
+        assert_eq!((stored.len(), columns), (50, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
-        assert!(schema.table("system_schema", "scylla_tables").is_some_and(|table| is_hidden(table)));
+        for hidden in HIDDEN_TABLES {
+            assert!(schema.table("system_schema", hidden).is_some_and(|table| is_hidden(table)));
+        }
+    }
+
+    /// The log and messages name these columns by their ids. A new table changes the sum; in a table that exists a
+    /// column that a later version adds must come after the others.
+    #[test]
+    fn ids_of_columns_never_change() {
+        let mut lines: Vec<String> = Vec::new();
+        for table in schema().tables.values().filter(|table| !table.is_virtual()) {
+            let line = |column: &Column| format!("{}.{}={}", table.full_name(), column.name, column.id.0);
+            lines.extend(table.columns.iter().map(line));
+        }
+        lines.sort();
+        let sum: [u8; 16] = Md5::digest(lines.join("\n")).into();
+        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "4afc6ea2ea301e1e619b2eccc59f8d00");
     }
 
     #[test]

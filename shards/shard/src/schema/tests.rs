@@ -41,6 +41,7 @@ fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
         columns: of("columns"),
         dropped_columns: of("dropped_columns"),
         indexes: of("indexes"),
+        column_ids: of(rows::column_ids::TABLE),
     }
 }
 
@@ -65,8 +66,8 @@ pub(super) fn sample() -> Keyspace {
     let held = CqlType::User { definition: inner.clone(), frozen: true };
     let outer = user_type("outer", vec![("x".into(), CqlType::List { element: held.into(), frozen: false })]);
     let index = |name: &str, column: &str, part| Index { name: name.into(), column: column.into(), part };
-    let dropped = |name: &str, kind, cql_type: &str, dropped_at| DroppedColumn {
-        id: ColumnId(0),
+    let dropped = |id, name: &str, kind, cql_type: &str, dropped_at| DroppedColumn {
+        id: ColumnId(id),
         name: name.into(),
         kind,
         cql_type: CqlType::parse(cql_type).expect("a type"),
@@ -89,14 +90,17 @@ pub(super) fn sample() -> Keyspace {
             column(5, "aa", Regular, 0, "set<text>"),
             column(6, "d", Regular, 0, "frozen<tuple<int, text>>"),
             column(7, "l", Regular, 0, "frozen<list<int>>"),
-            column(8, "t", Regular, 0, "text"),
+            column(11, "t", Regular, 0, "text"),
             last,
         ],
         partition_key_len: 2,
         clustering_len: 2,
         static_len: 1,
         layout: model::schema::Layout::Plain,
-        dropped: vec![dropped("gone", Static, "frozen<tuple<int>>", 5_000), dropped("t", Regular, "ascii", -3_000)],
+        dropped: vec![
+            dropped(12, "gone", Static, "frozen<tuple<int>>", 5_000),
+            dropped(11, "t", Regular, "ascii", -3_000),
+        ],
         indexes: vec![index("by_t", "t", IndexedPart::Simple), index("of aa", "aa", IndexedPart::Values)],
         options: TableOptions {
             allow_auto_snapshot: Some(false),
@@ -112,8 +116,6 @@ pub(super) fn sample() -> Keyspace {
         class: "org.apache.cassandra.locator.NetworkTopologyStrategy".into(),
         options: [("datacenter1".to_string(), "2".to_string())].into(),
     };
-    let mut table = table;
-    table.number_columns();
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
     Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables, types }
@@ -125,8 +127,20 @@ fn keyspaces_survive_their_rows() {
     let sample = sample();
     let mut keyspaces: Vec<&Keyspace> = system.keyspaces.values().map(|keyspace| &**keyspace).collect();
     keyspaces.push(&sample);
-    let found = rows::load(&system, &rows_of_keyspaces(&system, &keyspaces)).expect("loads");
-    assert_eq!(found["Schema_L"], sample);
+    let loaded = rows::load(&system, &rows_of_keyspaces(&system, &keyspaces)).expect("loads");
+    let StoredSchema { keyspaces: found, without_ids } = loaded;
+    assert_eq!((&found["Schema_L"], without_ids), (&sample, vec![]));
+    // Before ids were stored.
+    let mut rows = rows_of_keyspaces(&system, &keyspaces);
+    rows.column_ids.clear();
+    let mut numbered = rows::load(&system, &rows).expect("loads");
+    assert_eq!(numbered.without_ids, [TableId([7; 16])]);
+    let table = Arc::make_mut(numbered.keyspaces.get_mut("Schema_L").expect("there").tables.get_mut("Tab").expect("t"));
+    assert!(table.columns.iter().enumerate().all(|(at, column)| column.id.0 as usize == at));
+    rows.column_ids = schema_rows(&system, &[rows::column_ids_stored(&system, table, 8)]).column_ids;
+    let taken_over = rows::load(&system, &rows).expect("loads");
+    assert_eq!((taken_over.keyspaces, taken_over.without_ids), (numbered.keyspaces, vec![]));
+
     let (schema, outdated) = assemble(system.clone(), found.clone());
     assert!(outdated.is_empty(), "{outdated:?}");
     assert_eq!(schema.keyspaces.len(), 8);
@@ -226,10 +240,11 @@ fn damaged_rows_are_refused_or_read() {
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
-    for which in 0..6 {
+    for which in 0..7 {
         fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
-            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes } = rows;
-            [keyspaces, types, tables, columns, dropped_columns, indexes].into_iter().nth(which).expect("six")
+            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids } = rows;
+            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids];
+            all.into_iter().nth(which).expect("seven")
         }
         let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
@@ -298,6 +313,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
         columns: apply("columns", &before.columns),
         dropped_columns: apply("dropped_columns", &before.dropped_columns),
         indexes: apply("indexes", &before.indexes),
+        column_ids: apply(rows::column_ids::TABLE, &before.column_ids),
     }
 }
 
@@ -310,7 +326,6 @@ fn changes_write_what_the_next_start_reads() {
         Box::new(move |keyspace| {
             let mut table = Table::clone(&keyspace.tables["Tab"]);
             edit(&mut table);
-            table.number_columns();
             keyspace.tables.insert(table.name.clone(), Arc::new(table));
         })
     };
@@ -336,6 +351,12 @@ fn changes_write_what_the_next_start_reads() {
             let Column { id, name, kind, cql_type, .. } = gone;
             table.dropped.insert(1, DroppedColumn { id, name, kind, cql_type, dropped_at: 7_123 });
         }),
+        in_table(|table| {
+            let mut again = table.columns[4].clone();
+            (again.id, again.name, table.dropped[0].id) = (ColumnId(13), "gone".into(), ColumnId(13));
+            table.columns.insert(4, again);
+            table.static_len = 2;
+        }),
         in_table(|table| table.indexes.clear()),
         in_table(|table| table.indexes[0].column = "l".into()),
         in_table(|table| {
@@ -344,7 +365,7 @@ fn changes_write_what_the_next_start_reads() {
         }),
         in_table(|table| {
             let mut added = table.columns[8].clone();
-            added.name = "tt".into();
+            (added.id, added.name) = (ColumnId(13), "tt".into());
             table.columns.insert(9, added);
         }),
     ];
@@ -355,7 +376,8 @@ fn changes_write_what_the_next_start_reads() {
         let mutation = rows::keyspace_changed(&system, &before, &after, 9, 1);
         assert_eq!(mutation.updates().count() == 0, at == 0, "edit {at}");
         let found = rows::load(&system, &later(&system, rows, &mutation)).expect("loads");
-        assert_eq!(found["Schema_L"], after, "edit {at}");
+        assert_eq!(found.keyspaces["Schema_L"], after, "edit {at}");
+        assert_eq!(found.without_ids, [], "edit {at}");
     }
 }
 
@@ -368,7 +390,7 @@ fn dropping_deletes_what_creating_wrote() {
         dropped.updates().filter(|u| u.partition_deletion.deletes(9)).map(|u| u.table).collect();
     let created = rows::keyspace_created(&system, &keyspace, 8);
     assert!(created.updates().all(|update| deleted.contains(&update.table)));
-    assert_eq!(deleted.len(), 11);
+    assert_eq!(deleted.len(), 12);
 
     let without = Keyspace { tables: BTreeMap::new(), ..keyspace.clone() };
     let dropped = rows::keyspace_changed(&system, &keyspace, &without, 9, 1);
@@ -388,7 +410,7 @@ fn dropping_deletes_what_creating_wrote() {
             }
         }
     }
-    assert_eq!(dropped.updates().count(), 6);
+    assert_eq!(dropped.updates().count(), 7);
     assert!(dropped.updates().all(|update| update.operations().count() == 1));
 }
 

@@ -104,6 +104,37 @@ fn what_was_written_before_a_column_was_dropped_does_not_come_back() {
 }
 
 #[test]
+fn what_was_written_after_a_column_was_dropped_comes_back_with_it() {
+    const NEVER: &str = "9000000000000000";
+    for crashes in 0..8 {
+        let mut world = world(2);
+        let restart = |world: &mut World, bit: u32| {
+            if crashes >> bit & 1 == 1 {
+                world.crash();
+                world.run(2);
+            }
+        };
+        for p in 0..10 {
+            world.run_query(&format!("UPDATE k.t USING TIMESTAMP 10 SET v = 1, w = 1 WHERE p = {p} AND c = 0"));
+            world.run_query(&format!("UPDATE k.t USING TIMESTAMP {NEVER} SET v = {p} WHERE p = {p} AND c = 1"));
+        }
+        restart(&mut world, 0);
+        world.run_query("ALTER TABLE k.t DROP v USING TIMESTAMP 20");
+        assert_eq!(world.ints("SELECT count(*) FROM k.t")[0][0], 10);
+        restart(&mut world, 1);
+        world.run_query("ALTER TABLE k.t ADD v int");
+        world.run_query("UPDATE k.t USING TIMESTAMP 15 SET v = 3 WHERE p = 3 AND c = 0");
+        world.run_query("UPDATE k.t USING TIMESTAMP 21 SET v = 4 WHERE p = 4 AND c = 0");
+        restart(&mut world, 2);
+        for p in 0..10 {
+            assert_eq!(world.ints(&format!("SELECT v FROM k.t WHERE p = {p} AND c = 1")), [[p]], "{crashes}");
+        }
+        assert_eq!(world.ints("SELECT count(v) FROM k.t")[0][0], 11, "{crashes}");
+        assert_eq!(world.ints("SELECT v FROM k.t WHERE p = 4 AND c = 0"), [[4]]);
+    }
+}
+
+#[test]
 fn alterations_survive_a_crash() {
     for (shards, later) in [(1, 1), (2, 3)] {
         let mut world = world(shards);
@@ -116,6 +147,8 @@ fn alterations_survive_a_crash() {
             "ALTER TABLE k.t RENAME p TO p2 AND c TO c2",
             "ALTER TABLE k.t ADD (s int static, l list<int>)",
             "ALTER TABLE k.t DROP v USING TIMESTAMP 5000",
+            "ALTER TABLE k.t DROP w",
+            "ALTER TABLE k.t ADD w int",
             "ALTER TABLE k.t WITH comment = 'x' AND gc_grace_seconds = 5",
             "ALTER KEYSPACE k WITH durable_writes = false",
             "ALTER KEYSPACE system_auth WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -125,16 +158,19 @@ fn alterations_survive_a_crash() {
         let schema = |world: &mut World, core: usize| {
             world.on(core, |shard, _| async move {
                 let schema = shard.schema();
-                let mut keyspace = model::Keyspace::clone(schema.keyspace("k").expect("a keyspace"));
-                // Column ids are assigned anew at every start.
-                for table in keyspace.tables.values_mut() {
-                    std::sync::Arc::make_mut(table).number_columns();
-                }
+                let keyspace = model::Keyspace::clone(schema.keyspace("k").expect("a keyspace"));
                 let auth = schema.keyspace("system_auth").expect("a keyspace").replication.clone();
                 (keyspace, auth)
             })
         };
         let before = schema(&mut world, shards - 1);
+        let ids = |name: &str| {
+            let table = &before.0.tables["t"];
+            let dropped = table.dropped.iter().find(|dropped| dropped.name == name).map(|dropped| dropped.id.0);
+            (table.column(name).map(|column| column.id.0), dropped)
+        };
+        assert_eq!((ids("p2"), ids("c2"), ids("l")), ((Some(0), None), (Some(1), None), (Some(5), None)));
+        assert_eq!((ids("v"), ids("w")), ((None, Some(2)), (Some(6), Some(6))));
         world.crash();
         world.run(later);
         for core in 0..later {

@@ -64,7 +64,7 @@ pub(super) fn live_cells<'a>(
         }
         if cell.value_at(now).is_none() {
             dead_cells += 1;
-        } else if !is_dropped(&cell, table) {
+        } else if !table.is_dropped(cell.column, cell.timestamp) {
             cells.push(cell);
         }
     }
@@ -75,13 +75,4 @@ pub(super) fn live_cells<'a>(
     }
     *dead += dead_cells;
     is_live.then_some(liveness)
-}
-
-/// Whether a cell's column is dropped, or was since the cell was written.
-#[inline]
-fn is_dropped(cell: &Cell<'_>, table: &Table) -> bool {
-    !table.dropped.is_empty()
-        && table.dropped.iter().any(|column| {
-            column.id == cell.column && (cell.timestamp <= column.dropped_at || table.column_by_id(column.id).is_none())
-        })
 }

@@ -141,5 +141,9 @@ pub(crate) fn table(files: &Files, sstables: &[Sstable<'_>]) -> Table {
         options: TableOptions::default(),
     };
     table.number_columns();
+    for at in 0..table.dropped.len() {
+        let again = table.column(&table.dropped[at].name).map(|column| column.id);
+        table.dropped[at].id = again.or_else(|| table.next_column_id()).expect("an id");
+    }
     table
 }

@@ -1,9 +1,9 @@
 //! Reading keyspaces from the rows of `system_schema`.
 //!
 //! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table or type without
-//! its keyspace, a table without columns, types that hold each other.
+//! its keyspace, a table without columns, types that hold each other, two columns with one id.
 
-use super::{CLASS, MICROS_PER_MILLI, drop_times, system_table};
+use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::schema::{DroppedColumn, Replication, TableOptions};
@@ -21,11 +21,21 @@ pub(crate) struct SchemaRows {
     pub(crate) columns: Vec<StoredRow>,
     pub(crate) dropped_columns: Vec<StoredRow>,
     pub(crate) indexes: Vec<StoredRow>,
+    pub(crate) column_ids: Vec<StoredRow>,
 }
 
-/// The keyspaces that the rows describe, by name. `schema` is any schema with the system tables.
-pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String, Keyspace>, Error> {
-    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes } = rows;
+/// What the rows of `system_schema` describe.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct StoredSchema {
+    /// The keyspaces, by name.
+    pub(crate) keyspaces: BTreeMap<String, Keyspace>,
+    /// User tables with columns whose ids are not stored: they got theirs from [`load`].
+    pub(crate) without_ids: Vec<TableId>,
+}
+
+/// The keyspaces that the rows describe. `schema` is any schema with the system tables.
+pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, Error> {
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids } = rows;
     let mut found = BTreeMap::new();
     let description = system_table(schema, "system_schema", "keyspaces");
     for row in keyspaces {
@@ -62,13 +72,28 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String
         }
     }
 
+    let description = system_table(schema, "system_schema", column_ids::TABLE);
+    let mut ids_of: BTreeMap<(String, String), column_ids::Ids> = BTreeMap::new();
+    for row in ids {
+        let row = RowReader::new(description, row);
+        let owner = (row.text("keyspace_name")?, row.text("table_name")?);
+        let id = u16::try_from(row.int("id")?).map_err(|_| row.malformed("id"))?;
+        ids_of.entry(owner).or_default().insert(row.text("column_name")?, ColumnId(id));
+    }
+
     let description = system_table(schema, "system_schema", "tables");
+    let mut without_ids = Vec::new();
     for row in tables {
         let row = RowReader::new(description, row);
         let owner = (row.text("keyspace_name")?, row.text("table_name")?);
         let columns = columns_of.remove(&owner).unwrap_or_default();
         let dropped = dropped_of.remove(&owner).unwrap_or_default();
         let mut table = load_table(row, columns, dropped)?;
+        let ids = ids_of.remove(&owner).unwrap_or_default();
+        let complete = column_ids::assign(&ids, &mut table).ok_or_else(|| row.malformed("table_name"))?;
+        if !complete && column_ids::are_stored(&table) {
+            without_ids.push(table.id);
+        }
         table.indexes = indexes_of.remove(&owner).unwrap_or_default();
         table.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         if table.indexes.iter().any(|index| table.column(&index.column).is_none()) {
@@ -77,7 +102,7 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<BTreeMap<String
         let keyspace = found.get_mut(&table.keyspace).ok_or_else(|| row.malformed("keyspace_name"))?;
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
     }
-    Ok(found)
+    Ok(StoredSchema { keyspaces: found, without_ids })
 }
 
 fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
@@ -186,9 +211,6 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         ColumnKind::Regular => 3,
     };
     columns.sort_by(|a, b| (rank(a.kind), a.position, &a.name).cmp(&(rank(b.kind), b.position, &b.name)));
-    if columns.len() + dropped.len() > usize::from(u16::MAX) {
-        return Err(row.malformed("table_name"));
-    }
     let count = |kind| columns.iter().filter(|column| column.kind == kind).count();
     let static_len = count(ColumnKind::Static);
     let (partition_key_len, clustering_len) = (count(ColumnKind::PartitionKey), count(ColumnKind::Clustering));
@@ -224,7 +246,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         read_repair: row.text("read_repair")?,
         speculative_retry: row.text("speculative_retry")?,
     };
-    let mut table = Table {
+    Ok(Table {
         id: TableId(row.uuid("id")?.into_bytes()),
         keyspace: row.text("keyspace_name")?,
         name: row.text("table_name")?,
@@ -236,7 +258,5 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         dropped,
         indexes: Vec::new(),
         options,
-    };
-    table.number_columns();
-    Ok(table)
+    })
 }

@@ -3,14 +3,14 @@
 //! All rows of a keyspace have its name as their partition key, so every change of a keyspace is one mutation and
 //! applied atomically. Writing is here, reading in `load`.
 //!
-//! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace, except that
-//! column ids may differ.
+//! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace.
 
+pub(crate) mod column_ids;
 mod drop_times;
 mod layout;
 mod load;
 
-pub(crate) use load::{SchemaRows, load};
+pub(crate) use load::{SchemaRows, StoredSchema, load};
 
 use super::cells::{RowWriter, frozen_map, frozen_text_map};
 use super::system_tables::{INDEXES, is_hidden};
@@ -19,7 +19,7 @@ use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::value::push_element;
-use model::{Column, ColumnKind, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
+use model::{Column, ColumnId, ColumnKind, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -53,6 +53,13 @@ pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp:
 pub(crate) fn keyspace_dropped(schema: &Schema, keyspace: &str, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(keyspace.as_bytes());
     delete_keyspace(schema, timestamp, now_in_seconds, &mut mutation);
+    mutation.finish()
+}
+
+/// The ids of a table's columns.
+pub(crate) fn column_ids_stored(schema: &Schema, table: &Table, timestamp: i64) -> Mutation {
+    let mut mutation = MutationBuilder::new(table.keyspace.as_bytes());
+    Changes { schema, timestamp, now_in_seconds: 0, mutation: &mut mutation }.column_ids(table, None);
     mutation.finish()
 }
 
@@ -94,7 +101,7 @@ pub(crate) fn keyspace_changed(
 
 fn delete_keyspace(schema: &Schema, timestamp: i64, now_in_seconds: i64, mutation: &mut MutationBuilder) {
     let tables = schema.keyspace("system_schema").into_iter().flat_map(|keyspace| keyspace.tables.values());
-    for table in tables.filter(|table| !is_hidden(table)) {
+    for table in tables.filter(|table| !is_hidden(table) || table.name == column_ids::TABLE) {
         mutation.table(table.id).delete_partition(Deletion { timestamp, local_deletion_time: now_in_seconds });
     }
 }
@@ -168,7 +175,7 @@ impl Changes<'_> {
         let mut clustering = Vec::new();
         push_clustering(&mut clustering, table.name.as_bytes());
         let whole = ClusteringBound { prefix: Clustering(&clustering), inclusive: true };
-        for rows_of_tables in ["columns", "dropped_columns", "column_masks", "indexes", "triggers"] {
+        for rows_of_tables in ["columns", "dropped_columns", "column_masks", "indexes", "triggers", column_ids::TABLE] {
             let id = self.table_of(rows_of_tables).id;
             self.mutation.table(id).delete_range(whole, whole, deletion);
         }
@@ -179,6 +186,9 @@ impl Changes<'_> {
         table.columns.iter().for_each(|column| self.column(table, column));
         table.dropped.iter().for_each(|dropped| self.dropped_column(table, dropped));
         table.indexes.iter().for_each(|index| self.index(table, index));
+        if column_ids::are_stored(table) {
+            self.column_ids(table, None);
+        }
     }
 
     /// Writes what differs between two versions of a table of one name.
@@ -203,9 +213,26 @@ impl Changes<'_> {
             self.index(after, index);
         }
         for dropped in &after.dropped {
-            if !before.dropped.contains(dropped) {
+            let row = |dropped: &DroppedColumn| DroppedColumn { id: ColumnId(0), ..dropped.clone() };
+            if !before.dropped.iter().any(|old| row(old) == row(dropped)) {
                 self.dropped_column(after, dropped);
             }
+        }
+        self.column_ids(after, Some(before));
+    }
+
+    /// Writes the ids of a table's columns, except those that `before` had too.
+    fn column_ids(&mut self, table: &Table, before: Option<&Table>) {
+        let stored = before.map(column_ids::of).unwrap_or_default();
+        let ids = column_ids::of(table);
+        for name in stored.keys().filter(|name| !ids.contains_key(*name)) {
+            self.delete(column_ids::TABLE, &[&table.name, name]);
+        }
+        let description = system_table(self.schema, "system_schema", column_ids::TABLE);
+        for (name, id) in ids.iter().filter(|(name, id)| stored.get(*name) != Some(id)) {
+            RowWriter::new(description, &[table.name.as_bytes(), name.as_bytes()], self.timestamp)
+                .set("id", i32::from(id.0).to_be_bytes())
+                .finish(self.mutation.table(description.id));
         }
     }
 
