@@ -134,6 +134,25 @@ fn s5_tombstones_go_after_their_grace_and_not_while_older_data_may_be_elsewhere(
 }
 
 #[test]
+fn s5_tombstones_of_a_table_that_purges_repaired_ones_alone_stay() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        let mut described = Table::clone(&graceless());
+        described.options.compaction.insert("only_purge_repaired_tombstones".into(), "true".into());
+        let store = start(small(), &[Arc::new(described)]).await;
+        write_rows(&store, 0..3, 10).await;
+        store.apply(delete_partition(20), false).await.expect("apply");
+        store.flush(table(1).id).await.expect("flush");
+        store.compact(table(1).id, EVERYTHING).await.expect("compact");
+        // It lies below the deletion, which would have been gone.
+        store.apply(insert(table(1).id, b"p", 7, 0, 15, b"late"), false).await.expect("apply");
+        assert_eq!(xs(&store).await, [0i32; 0]);
+        runtime::sleep(Duration::from_secs(1)).await;
+    });
+    assert_eq!(data_files(&sim), 1);
+}
+
+#[test]
 fn s5_what_was_purged_to_nothing_is_not_brought_back_by_a_segment_that_another_table_pins() {
     let mut sim = calm(3);
     run(&mut sim, || async {

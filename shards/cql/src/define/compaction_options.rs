@@ -1,6 +1,7 @@
 //! Checks the `compaction` map of a table: a known strategy whose options are known and in range.
 
 use super::table_options::OptionMap;
+use crate::errors::unsupported;
 use model::Failure;
 use model::compaction::size_bytes as size;
 use std::collections::BTreeMap;
@@ -144,8 +145,10 @@ pub fn check(written: &[(String, String)]) -> Result<BTreeMap<String, String>> {
 fn check_overlapping(options: &Options<'_>) -> Result<()> {
     let Some(text) = options.get("provide_overlapping_tombstones") else { return Ok(()) };
     let upper = text.to_ascii_uppercase();
-    if matches!(upper.as_str(), "NONE" | "ROW" | "CELL") {
-        return Ok(());
+    match upper.as_str() {
+        "NONE" => return Ok(()),
+        "ROW" | "CELL" => return Err(unsupported(&format!("provide_overlapping_tombstones = '{upper}'"))),
+        _ => {}
     }
     Err(Failure::config(format!(
         "Invalid value {upper} for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following \

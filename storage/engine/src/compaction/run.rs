@@ -19,6 +19,7 @@ use crate::sstables::sstable_writer::SstableWriter;
 use crate::sstables::transaction::{Transaction, TransactionKind};
 use crate::sstables::{obsolete_sstables, purged_intervals, sstable_id};
 use crate::tables::Tables;
+use model::compaction::CompactionOptions;
 use model::fragment::{Fragment, FragmentStep};
 use model::merge::{EqualKeys, Merge, Purge};
 use model::{Table, TableId, Token};
@@ -152,7 +153,7 @@ impl Compactor {
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let options = self.options(job, table)?;
         let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
-        let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job));
+        let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job, table));
         let inputs = job.inputs.iter().cloned().map(SstableScan::new).collect();
         let mut merge = Merge::new(inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
         let mut writing: Option<SstableWriter> = None;
@@ -270,11 +271,21 @@ fn union(mut intervals: Vec<(LogPosition, LogPosition)>) -> Vec<(LogPosition, Lo
 
 /// A function that returns the purge limit of a partition: only tombstones older than it may be purged. It is the
 /// smallest timestamp of an SSTable outside the inputs that may have the partition, or `i64::MIN` if a memtable has
-/// it.
-fn max_purgeable(tables: &Rc<Tables>, job: &CompactionJob) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
+/// it, or if the table's tombstones may be purged only once they are repaired and an input is not.
+fn max_purgeable(
+    tables: &Rc<Tables>,
+    job: &CompactionJob,
+    description: &Table,
+) -> impl FnMut(Token, &[u8]) -> i64 + 'static {
     let (tables, table) = (Rc::downgrade(tables), job.table);
     let inputs: HashSet<u64> = job.inputs.iter().map(|input| input.number).collect();
+    let is_repaired = |input: &Rc<OpenSstable>| input.reader.metadata().statistics.repaired_at != 0;
+    let only_repaired = CompactionOptions::of(&description.options.compaction).common.only_repaired;
+    let never = only_repaired && !job.inputs.iter().all(is_repaired);
     move |token, key| {
+        if never {
+            return i64::MIN;
+        }
         let Some(tables) = tables.upgrade() else { return i64::MIN };
         let tables = tables.borrow();
         let Some(state) = tables.get(&table) else { return i64::MIN };
