@@ -72,6 +72,28 @@ fn columns(table: &Table) -> Vec<(&str, u16)> {
 }
 
 #[test]
+fn options_without_effect_are_told() {
+    let mut world = World::new();
+    let mut warnings = |text: &str| world.apply(text).expect(text).warnings;
+    let nothing: [&str; 0] = [];
+    // As DESCRIBE prints them.
+    assert_eq!(
+        warnings("CREATE TABLE t (a int PRIMARY KEY) WITH speculative_retry = '99p' AND read_repair = 'BLOCKING'"),
+        nothing
+    );
+    assert_eq!(
+        warnings("CREATE TABLE u (a int PRIMARY KEY) WITH caching = {'keys': 'NONE'} AND crc_check_chance = 0.5"),
+        ["The table options caching, crc_check_chance are kept and shown but have no effect"]
+    );
+    assert_eq!(warnings("ALTER TABLE u WITH comment = 'only what is set now'"), nothing);
+    assert_eq!(
+        warnings("ALTER TABLE u WITH min_index_interval = 64"),
+        ["The table option min_index_interval is kept and shown but has no effect"]
+    );
+    assert_eq!(warnings("ALTER TABLE u WITH min_index_interval = 128"), nothing);
+}
+
+#[test]
 fn what_changes_is_told_and_what_does_not_is_not() {
     let mut world = World::new();
     let change = world.apply("CREATE TABLE t (a int PRIMARY KEY)").expect("applies").change.expect("a change");

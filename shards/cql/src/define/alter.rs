@@ -1,5 +1,6 @@
 //! ALTER TABLE: finds the table and applies the change.
 
+use super::ineffective_options;
 use super::table_options;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
@@ -26,6 +27,7 @@ pub(super) fn alter(
         return Err(Failure::invalid(format!("Table '{keyspace}.{name}' doesn't exist")));
     };
     let mut altered = Table::clone(table);
+    let mut warnings = Vec::new();
     match &alter.change {
         TableChange::Add { if_not_exists, columns: added } => {
             columns::add(&mut altered, *if_not_exists, added, schema)?;
@@ -47,6 +49,7 @@ pub(super) fn alter(
             if altered.is_counter() && altered.options.default_time_to_live > 0 {
                 return Err(super::table::no_time_to_live());
             }
+            warnings.extend(ineffective_options::warning(properties, &altered.options));
         }
         TableChange::Type => return Err(Failure::invalid("Altering column types is no longer supported")),
         TableChange::Unmask { if_exists, column } => {
@@ -59,9 +62,9 @@ pub(super) fn alter(
         }
     }
     if altered == **table {
-        return Ok(Applied::nothing());
+        return Ok(Applied { warnings, ..Applied::nothing() });
     }
     let mut after = Keyspace::clone(before);
     after.tables.insert(name.clone(), Arc::new(altered));
-    Ok(changed(ChangeKind::Updated, ChangeTarget::Table, name, after))
+    Ok(Applied { warnings, ..changed(ChangeKind::Updated, ChangeTarget::Table, name, after) })
 }

@@ -16,6 +16,7 @@ pub mod compaction_options;
 mod compression_options;
 mod guardrail_checks;
 mod index;
+mod ineffective_options;
 mod keyspace;
 mod replication;
 mod table;

@@ -2,6 +2,7 @@
 
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
+use super::ineffective_options;
 use super::table_options;
 use super::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, TABLES_MAX, already_exists, changed, is_plain,
@@ -103,9 +104,10 @@ pub(super) fn create(
     if let Some(other) = schema.table_by_id(table.id) {
         return Err(Failure::invalid(format!("Table id {} is in use by {}", table.id, other.full_name())));
     }
+    let warnings = ineffective_options::warning(&create.properties, &table.options).into_iter().collect();
     let mut after = Keyspace::clone(before);
     after.tables.insert(name.clone(), Arc::new(table));
-    let mut applied = changed(ChangeKind::Created, ChangeTarget::Table, name, after);
+    let mut applied = Applied { warnings, ..changed(ChangeKind::Created, ChangeTarget::Table, name, after) };
     if let Some(change) = &mut applied.change {
         change.given_id = given_id;
     }
