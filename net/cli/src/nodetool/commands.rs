@@ -43,6 +43,9 @@ pub(super) const GLOBAL: &[Choice] = &[
     Choice { names: &["-u", "--username"], value: Some("username"), about: "Remote jmx agent username" },
 ];
 
+/// Older names of commands, which `help` does not list.
+pub(super) const ALIASES: &[(&str, &str)] = &[("cfhistograms", "tablehistograms"), ("cfstats", "tablestats")];
+
 /// All commands, by name.
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -298,6 +301,13 @@ pub(super) const COMMANDS: &[Command] = &[
             about: "The keyspace and table name",
         }),
         arguments_max: usize::MAX,
+    },
+    Command {
+        name: "refreshsizeestimates",
+        about: "Refresh system.size_estimates",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
     },
     Command {
         name: "ring",

@@ -6,7 +6,7 @@
 mod commands;
 mod help;
 
-use commands::{COMMANDS, Choice, Command, GLOBAL};
+use commands::{ALIASES, COMMANDS, Choice, Command, GLOBAL};
 use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, Request};
 use server::admin::{paths, usage_text};
 use std::io::{self, Write};
@@ -76,7 +76,8 @@ fn parse(words: Vec<String>) -> Result<Wanted, String> {
         } else if word == "help" {
             is_help = true;
         } else {
-            let found = COMMANDS.iter().find(|command| command.name == word);
+            let name = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word.as_str(), |(_, name)| name);
+            let found = COMMANDS.iter().find(|command| command.name == name);
             command = Some(found.ok_or_else(|| unexpected(&[word]))?);
         }
     }

@@ -39,6 +39,12 @@ pub(crate) fn recorded(name: &str) -> String {
     std::fs::read_to_string(path).expect("recorded")
 }
 
+/// A recorded answer without what a node that has no peers does not do: gossip, and choosing between replicas.
+fn recorded_without_peers(name: &str) -> String {
+    let recorded = recorded(name).replace("Gossip active          : true", "Gossip active          : false");
+    recorded.replace("DynamicEndPointSnitch: enabled", "DynamicEndPointSnitch: disabled")
+}
+
 pub(crate) async fn session(node: &Node) -> Session {
     SessionBuilder::new().known_node(format!("{}:9042", node.address)).build().await.expect("a session")
 }
@@ -55,13 +61,14 @@ async fn the_node_tells_about_itself() {
 
     assert_eq!(nodetool(&node, &["version"]), (0, recorded("version"), String::new()));
     assert_eq!(nodetool(&node, &["statusbinary"]).1, "running\n");
+    assert!(nodetool(&node, &["cfstats", "ks"]).1.contains("Keyspace : ks"));
     let same = |words: &[&str], name: &str| {
         let (exit, out, err) = nodetool(&node, words);
         assert_eq!((exit, err.as_str()), (0, ""), "{words:?}");
         // Cassandra prints this line only where `file_cache_enabled` is on.
         let mut lines = masked(&out);
         lines.retain(|line| !line.starts_with("Chunk Cache"));
-        assert_eq!(lines, masked(&recorded(name)), "{words:?}");
+        assert_eq!(lines, masked(&recorded_without_peers(name)), "{words:?}");
     };
     same(&["info"], "info");
     same(&["info", "-T"], "info_T");
@@ -77,7 +84,7 @@ async fn the_node_tells_about_itself() {
         lines.dedup();
         lines
     };
-    assert_eq!(sorted(&nodetool(&node, &["describecluster"]).1), sorted(&recorded("describecluster")));
+    assert_eq!(sorted(&nodetool(&node, &["describecluster"]).1), sorted(&recorded_without_peers("describecluster")));
     let (exit, out, _) = nodetool(&node, &["status", "nosuch"]);
     assert_eq!((exit, out.as_str()), (1, "\nError: The keyspace nosuch, does not exist\n"));
 

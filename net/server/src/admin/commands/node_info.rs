@@ -88,7 +88,8 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let memory = format!("{:.2} / {:.2}", mib(used), mib(config.memory_bytes as u64));
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
-        ("Gossip active", serves.to_string()),
+        // There are no other nodes to gossip with.
+        ("Gossip active", false.to_string()),
         ("Native Transport active", (serves && node.config.start_native_transport).to_string()),
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
@@ -131,7 +132,7 @@ pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(),
     let _ = write!(
         out,
         "Cluster Information:\n\tName: {}\n\tSnitch: org.apache.cassandra.locator.SimpleSnitch\n\
-         \tDynamicEndPointSnitch: enabled\n\tPartitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
+         \tDynamicEndPointSnitch: disabled\n\tPartitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
          \tSchema versions:\n\t\t{}: [{address}]\n\n\
          Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n\
          Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\n\
