@@ -52,4 +52,5 @@ pub use sstables::block_cache::CacheMetrics;
 pub use sstables::directory::directory_of;
 pub use sstables::transaction;
 pub use store::Store;
+pub use tables::size_estimates::SizeEstimate;
 pub use tables::statistics::{Counts, TableStatistics};

@@ -1,4 +1,5 @@
-//! The memtables that a write goes to, and how it reaches them once it is durable.
+//! The memtables that a write goes to, and how it reaches them once it is durable. Writes of a keyspace without
+//! `durable_writes` reach them at once.
 //!
 //! Invariants: a durable record is applied even if the caller's future was dropped: the caller, who never learned the
 //! outcome, must expect either. Passes on the memtables are held from the append to the apply.
@@ -20,6 +21,8 @@ use std::rc::Rc;
 /// Where one table's part of a mutation goes.
 pub(crate) struct Target {
     pub(crate) list: Rc<LoggedTable>,
+    /// Whether the table's writes go to the log.
+    is_logged: bool,
     pub(crate) memtable: Rc<Memtable>,
     pub(crate) _pass: Pass,
     /// The memtables of the table's indexes; most tables have none.
@@ -38,6 +41,12 @@ impl Targets {
             Targets::One(target) => target,
             Targets::Many(targets) => targets,
         }
+    }
+
+    /// Whether the mutation goes to the log, which it does whole if one of its tables asks for it.
+    #[inline]
+    pub(crate) fn are_logged(&self) -> bool {
+        self.as_slice().iter().any(|target| target.is_logged)
     }
 }
 
@@ -60,7 +69,8 @@ pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targ
             true => Vec::new(),
             false => index_targets(&tables, state),
         };
-        let target = Target { list: state.list.clone(), memtable: state.memtable.clone(), _pass: pass, indexes };
+        let (list, memtable) = (state.list.clone(), state.memtable.clone());
+        let target = Target { list, is_logged: state.durable_writes, memtable, _pass: pass, indexes };
         match first {
             None => first = Some(target),
             Some(_) => more.push(target),

@@ -7,7 +7,8 @@ use engine::{Error, Options, Store};
 use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::{Partitions, Position};
-use model::{DecoratedKey, Home, ShardMap, Table};
+use model::row::{Deletion, RowBuilder};
+use model::{DecoratedKey, Home, MutationBuilder, ShardMap, Table};
 use runtime::sim::{DiskCall, Sim};
 use std::cell::Cell;
 use std::io;
@@ -326,5 +327,43 @@ fn flushed_sstables_are_linked_into_backups_unless_their_table_says_no() {
     run(&mut sim, || async {
         let store = start(small(), &[table(1), table_without_backups()]).await;
         assert_eq!(xs(&read_all(&store, table(1).id).await), (0..30).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn writes_of_a_table_without_durable_writes_outlive_a_stop_and_not_a_crash() {
+    async fn unlogged() -> Store {
+        let store = start(small(), &[table(1), table(2)]).await;
+        store.set_durable_writes(table(1).id, false);
+        store
+    }
+    let mut sim = calm(2);
+    run(&mut sim, || async {
+        let store = unlogged().await;
+        write_rows(&store, 0..5, 10).await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), [0, 1, 2, 3, 4]);
+        store.close().await.expect("close");
+    });
+    run(&mut sim, || async {
+        let store = unlogged().await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), [0, 1, 2, 3, 4]);
+        write_rows(&store, 5..10, 10).await;
+        store.apply_durably(insert(table(1).id, b"p", 20, 0, 10, b"logged"), false).await.expect("apply");
+        // A change of two tables is logged whole if one of them is.
+        let mut both = MutationBuilder::new(b"p");
+        for number in [1, 2] {
+            both.table(table(number).id);
+            both.row(Clustering(&clustering(&[30, 0])), |out| {
+                RowBuilder::new(out, live(10), Deletion::LIVE);
+            });
+        }
+        store.apply(both.finish(), false).await.expect("apply");
+        store.sync().await.expect("sync");
+    });
+    sim.crash(NODE);
+    run(&mut sim, || async {
+        let store = unlogged().await;
+        assert_eq!(xs(&read_all(&store, table(1).id).await), [0, 1, 2, 3, 4, 20, 30]);
+        assert_eq!(xs(&read_all(&store, table(2).id).await), [30]);
     });
 }

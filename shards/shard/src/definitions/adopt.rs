@@ -35,6 +35,7 @@ pub(crate) async fn switch_schema(
                 Some(old) if changes_statements(old, table) => stale.push(table.id),
                 Some(_) => {}
             }
+            shard.store().set_durable_writes(table.id, keyspace.durable_writes);
         }
     }
     shard.set_schema(schema);

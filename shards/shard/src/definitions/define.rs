@@ -120,6 +120,11 @@ impl<'s> Definition<'s> {
         for table in with_columns_again(&self.schema, &after, &change.keyspace) {
             self.shard.on_every_shard(TableVerb::Flush(table)).await?;
         }
+        if let (ChangeKind::Created, ChangeTarget::Table) = (change.kind, change.target)
+            && let Some(table) = after.table(&change.keyspace, &change.name)
+        {
+            self.shard.store().create_directory(table).await.map_err(store_failure)?;
+        }
         let kept = self.keep(snapshots::DROPPED, &gone).await?;
 
         if let Some(id) = change.given_id {

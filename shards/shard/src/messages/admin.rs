@@ -6,7 +6,8 @@ use crate::ports::Observation;
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
-use engine::{Descriptor, PartNames, TableStatistics};
+use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
+use model::key::TokenRange;
 use model::{DecoratedKey, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -63,6 +64,13 @@ pub(crate) enum SplitStep {
 pub enum TableVerb {
     /// Return the statistics of a table.
     Statistics(TableId),
+    /// Estimate how many partitions a table has in each range.
+    SizeEstimates {
+        /// The table.
+        table: TableId,
+        /// The ranges.
+        ranges: Arc<[TokenRange]>,
+    },
     /// Write the table's memtables to SSTables.
     Flush(TableId),
     /// Write the memtables of all tables to SSTables.
@@ -155,6 +163,8 @@ pub enum TableAnswer {
     Done,
     /// The answer to [`TableVerb::Statistics`].
     Statistics(Box<TableStatistics>),
+    /// The answer to [`TableVerb::SizeEstimates`], in the order of the ranges.
+    SizeEstimates(Vec<SizeEstimate>),
     /// The answer to [`TableVerb::Snapshot`]: the names of the Data.db files.
     Linked(Vec<String>),
     /// The answer to [`TableVerb::Served`].

@@ -35,6 +35,9 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             let statistics = store.statistics(table, now).unwrap_or_default();
             Ok(TableAnswer::Statistics(Box::new(statistics)))
         }
+        TableVerb::SizeEstimates { table, ranges } => {
+            Ok(TableAnswer::SizeEstimates(store.size_estimates(table, &ranges)))
+        }
         TableVerb::Flush(table) => match store.flush(table).await {
             // A table that lives on another core is unknown here.
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),

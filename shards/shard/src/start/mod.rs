@@ -19,7 +19,7 @@ use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::messages::start::{StartStep, StepError};
 use crate::messages::{Message, Start};
-use crate::operations::{compaction_history, disk_watch, indexes, snapshots, splits, table_verbs};
+use crate::operations::{compaction_history, disk_watch, indexes, size_estimates, snapshots, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Notifier;
 use crate::schema;
@@ -106,6 +106,7 @@ pub(crate) async fn start(
     runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
     if led {
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
+        runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
         let disk = shard.config().disk;
         if disk.percentage != Default::default() {
             runtime::spawn_in(Class::Background, disk_watch::watch(shard.clone(), disk));
@@ -201,6 +202,9 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
         store.release_replayed().await.map_err(store_error)?;
     }
     let identity = schema::settle(config, &store, &loaded).await?;
+    for table in loaded.schema.tables.values().filter(|table| !table.is_system()) {
+        store.create_directory(table).await.map_err(store_error)?;
+    }
     // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that
     // much.
     let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
@@ -246,6 +250,7 @@ fn add_tables(store: &Store, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
         for table in keyspace.tables.values() {
             store.add_table(table.clone(), keyspace.home_of(&table.name));
+            store.set_durable_writes(table.id, keyspace.durable_writes);
         }
     }
 }

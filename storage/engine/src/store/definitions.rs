@@ -19,6 +19,23 @@ impl Store {
         self.adopt_indexes(&table, home);
     }
 
+    /// On shard 0: makes the directory of a table's SSTables, so that operators can put files there before the first
+    /// flush.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn create_directory(&self, table: &Table) -> Result<(), Error> {
+        let directory = self.parts.files.directory_of(table);
+        self.parts.faults.noted(runtime::file::create_dir_all(&directory).await.map_err(Error::Io))
+    }
+
+    /// Sets whether writes of a table, if it is known, go to the log; they do unless this says otherwise.
+    pub fn set_durable_writes(&self, table: TableId, durable: bool) {
+        if let Some(state) = self.parts.tables.borrow_mut().get_mut(&table) {
+            state.durable_writes = durable;
+        }
+    }
+
     fn add_description(&self, table: Arc<Table>, home: Home) {
         let parts = &self.parts;
         parts.flusher.set_period(table.id, table.options.memtable_flush_period_in_ms);

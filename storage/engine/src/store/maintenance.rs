@@ -8,7 +8,9 @@ use crate::operations::key_sstables::sstables_with;
 use crate::operations::snapshot;
 use crate::operations::split::{PartNames, Parts};
 use crate::operations::verify::{self, Check, Invalid};
+use crate::tables::size_estimates::{SizeEstimate, size_estimates};
 use crate::tables::statistics::TableStatistics;
+use model::key::TokenRange;
 use model::{DecoratedKey, TableId};
 use runtime::{Class, HashSet};
 use sstable::Descriptor;
@@ -103,6 +105,11 @@ impl Store {
     /// What a table holds on this shard; `None` if it is not known here.
     pub fn statistics(&self, table: TableId, now_in_seconds: i64) -> Option<TableStatistics> {
         self.parts.tables.borrow().get(&table).map(|state| TableStatistics::of(state, now_in_seconds))
+    }
+
+    /// Estimates how many partitions this shard's SSTables of a table have in each range, and how large they are.
+    pub fn size_estimates(&self, table: TableId, ranges: &[TokenRange]) -> Vec<SizeEstimate> {
+        size_estimates(&self.parts.tables, table, ranges)
     }
 
     /// Checks the SSTables that this shard serves of a table, foreign ones on shard 0; the first that is not good.

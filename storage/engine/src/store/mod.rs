@@ -233,9 +233,17 @@ impl Store {
         self.parts.log.started().sync().await
     }
 
-    /// Refuses new writes, waits for those under way, syncs the log.
+    /// Refuses new writes, waits for those under way, syncs the log. First flushes the tables whose writes are not in
+    /// the log: what is written to those meanwhile is lost, so that the caller lets no writes in before it.
     pub async fn close(&self) -> Result<(), Error> {
         let parts = &self.parts;
+        let mut flushed = Ok(());
+        for table in parts.tables.unlogged() {
+            match self.flush(table).await {
+                Ok(()) | Err(Error::UnknownTable(_) | Error::Closing) => {}
+                failed => flushed = failed,
+            }
+        }
         parts.gate.shut();
         parts.flusher.notify();
         parts.compactor.notify();
@@ -243,7 +251,7 @@ impl Store {
         parts.memory.notify();
         parts.gate.close().await;
         match parts.log.get() {
-            Some(log) => log.close().await,
+            Some(log) => log.close().await.and(flushed),
             None => Ok(()),
         }
     }

@@ -2,7 +2,8 @@
 //!
 //! A write: append to the log; take a pass on the table's active memtable; await durability (`group`, `batch`); apply
 //! in one poll without an await; return. In `periodic` mode it is applied at once. So an acknowledged write is durable
-//! in the default mode, and nothing is read before it is.
+//! in the default mode, and nothing is read before it is. Writes of a keyspace without `durable_writes` are only
+//! applied: a crash before the next flush loses them.
 
 use super::Store;
 use crate::commitlog::Log;
@@ -16,14 +17,15 @@ use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::{DecoratedKey, Mutation, TableId, Token};
 
 impl Store {
-    /// Writes a mutation of this shard: durable (by mode) and visible when it returns. `system` writes may exceed the
-    /// memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
+    /// Writes a mutation of this shard: visible when it returns, and durable (by mode) unless the keyspace has no
+    /// `durable_writes`. `system` writes may exceed the memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
     /// still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
         self.parts.faults.noted(self.write(mutation, system, false).await)
     }
 
-    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode too. In that mode a write that
+    /// [`Store::apply`] that returns only when the write is durable, in `periodic` mode and in a keyspace without
+    /// `durable_writes` too. In that mode a write that
     /// the log has no room for is kept and may be written later, so that the error is [`Error::LogFailed`]: unknown.
     pub async fn apply_durably(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
         self.parts.faults.noted(self.write(mutation, system, true).await)
@@ -42,6 +44,10 @@ impl Store {
         let permit = log.admit(bytes).await?;
         // From here to the append nothing is awaited: a truncation sees the write as before it or as after it.
         let Some(targets) = targets(&parts.tables, &mutation)? else { return Ok(()) };
+        if !durably && !targets.are_logged() {
+            Write { mutation, targets, _reserved: reserved, _pass: pass }.apply();
+            return Ok(());
+        }
         if log.acknowledges_early() {
             targets
                 .as_slice()

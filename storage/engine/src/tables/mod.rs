@@ -1,5 +1,6 @@
 //! The tables that a shard knows: their descriptions, memtables and SSTables.
 
+pub(crate) mod size_estimates;
 pub(crate) mod statistics;
 pub(crate) mod table_state;
 
@@ -45,6 +46,13 @@ impl Tables {
     pub(crate) fn bases(&self) -> Vec<TableId> {
         let states = self.states.borrow();
         states.iter().filter(|(_, state)| state.index_of.is_none()).map(|(id, _)| *id).collect()
+    }
+
+    /// The ids of the tables, those of indexes not among them, whose writes do not go to the log.
+    pub(crate) fn unlogged(&self) -> Vec<TableId> {
+        let states = self.states.borrow();
+        let unlogged = states.iter().filter(|(_, state)| !state.durable_writes && state.index_of.is_none());
+        unlogged.map(|(id, _)| *id).collect()
     }
 
     pub(crate) fn contains(&self, table: TableId) -> bool {

@@ -1,6 +1,7 @@
 //! Statistics of one table on this shard, for the tools that show them.
 
 use super::table_state::TableState;
+use crate::sstables::open_sstable::OpenSstable;
 use sstable::statistics::Histogram;
 
 /// Figures of one table; those of several shards add up with [`TableStatistics::add`].
@@ -149,6 +150,11 @@ impl TableStatistics {
         self.cells += other.cells;
     }
 
+    /// The sizes of the partitions of one SSTable, bytes.
+    pub(super) fn partition_sizes_of(sstable: &OpenSstable) -> Counts {
+        Counts::of(&sstable.reader.metadata().statistics.partition_sizes)
+    }
+
     pub(crate) fn of(state: &TableState, now_in_seconds: i64) -> TableStatistics {
         let droppable_before = now_in_seconds - i64::from(state.table.options.gc_grace_seconds);
         let mut sum = TableStatistics {
@@ -180,7 +186,7 @@ impl TableStatistics {
             }
             sum.filter_bytes += reader.filter_bytes() as u64;
             sum.chunk_bytes += reader.compression().map_or(0, |info| info.offsets.len() * size_of::<u64>()) as u64;
-            let sizes = Counts::of(&statistics.partition_sizes);
+            let sizes = TableStatistics::partition_sizes_of(sstable);
             sum.partitions += reader.partition_count().unwrap_or(sizes.count().max(0) as u64);
             sum.partition_sizes.add(&sizes);
             sum.cell_counts.add(&Counts::of(&statistics.cell_counts));

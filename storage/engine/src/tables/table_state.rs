@@ -19,6 +19,8 @@ use std::sync::Arc;
 pub(crate) struct TableState {
     pub(crate) table: Arc<Table>,
     pub(crate) home: Home,
+    /// Whether writes go to the log: the `durable_writes` of the keyspace.
+    pub(crate) durable_writes: bool,
     /// The column list that log segments name the table with.
     pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
@@ -59,6 +61,7 @@ impl TableState {
         TableState {
             table,
             home,
+            durable_writes: true,
             list,
             memtable,
             view: Rc::default(),

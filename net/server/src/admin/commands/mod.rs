@@ -31,6 +31,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "ring" => ring::ring(node, request, out).await,
         "flush" => flush::flush(node, request).await,
         "compact" => compact::compact(node, request).await,
+        "refreshsizeestimates" => Ok(node.shard.refresh_size_estimates().await?),
         "drain" => flush::drain(node).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,
