@@ -23,6 +23,8 @@ mod reads;
 mod selects;
 #[path = "requests/statements.rs"]
 mod statements;
+#[path = "requests/storage.rs"]
+mod storage;
 #[path = "requests/thresholds.rs"]
 mod thresholds;
 #[path = "requests/writes.rs"]
