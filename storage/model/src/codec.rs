@@ -95,6 +95,10 @@ impl<'a> ByteReader<'a> {
         self.chunk().map(u8::from_le_bytes)
     }
 
+    pub(crate) fn u32(&mut self) -> Option<u32> {
+        self.chunk().map(u32::from_le_bytes)
+    }
+
     pub(crate) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (bytes, rest) = self.rest.split_at_checked(len)?;
         self.rest = rest;

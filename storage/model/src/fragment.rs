@@ -86,3 +86,24 @@ pub trait Cursor {
     /// Within a partition: skips the rest of it, its end included.
     fn skip_partition(&mut self);
 }
+
+/// Takes the fragments that a read visits, while the read goes on as if nobody listened.
+///
+/// A partition comes as its start, its static row if the command wants static cells, rows and range markers, and its
+/// end. The end is left out if the read ends within the partition. A partition of which the read leaves rows out comes
+/// with [`FragmentSink::cut`] in place of its end.
+pub trait FragmentSink {
+    /// Takes a fragment. Whatever `shadow` deletes of a row does not belong to it: the deletion of its partition or of
+    /// a range, where the source has not left that out already. Range markers may repeat the deletion in force, or be
+    /// older than the partition's deletion.
+    fn fragment(&mut self, fragment: Fragment<'_>, shadow: Deletion);
+
+    /// Ends a partition of which only rows up to this comparable form, in read order, were visited, because the command
+    /// asks for no more rows of a partition.
+    fn cut(&mut self, comparable: &[u8]);
+
+    /// Whether the read must end after the fragment that was taken last. A sink that has no limit is never full.
+    fn is_full(&self) -> bool {
+        false
+    }
+}

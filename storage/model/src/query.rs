@@ -63,6 +63,15 @@ impl ReadCommand {
             row_columns: None,
         }
     }
+
+    /// Whether this reads one row of one partition and names the columns, so that sources may be left unread.
+    #[inline]
+    pub fn is_point(&self) -> bool {
+        self.row_columns.is_some()
+            && self.slices.len() == 1
+            && !self.wants_static
+            && matches!(self.partitions, Partitions::Key(_))
+    }
 }
 
 /// The partitions of a read.
@@ -172,6 +181,16 @@ pub trait RowSink {
 
     /// Reports how many dead cells, rows and range deletions were scanned since the last call.
     fn dead(&mut self, _count: u64) {}
+}
+
+/// A sink that takes every row and keeps none: for reads whose answer is a digest or fragments.
+#[derive(Clone, Copy, Debug)]
+pub struct EveryRow;
+
+impl RowSink for EveryRow {
+    fn row(&mut self, _: &LiveRow<'_>) -> SinkState {
+        SinkState::Open
+    }
 }
 
 /// A sink's answer to a row.

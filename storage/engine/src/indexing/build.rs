@@ -128,7 +128,7 @@ impl Indexes {
             ..ReadCommand::all(index.base.id, now, Partitions::Range(TokenRange::FULL))
         };
         let mut entries = EntryWriter { tables: &self.tables, index };
-        self.reader.read(memtable, view, &command, &mut entries).await
+        self.reader.read(memtable, view, &command, &mut entries, ()).await
     }
 
     /// Waits until memtables have room for entries.

@@ -198,7 +198,7 @@ impl IndexRead<'_> {
         };
         let mut entries = EntrySink { index: self.index, found: Vec::new(), last: None };
         let (memtable, view) = self.tables.readable(self.index.id())?;
-        let end = self.reader.read(&memtable, &view, &command, &mut entries).await?;
+        let end = self.reader.read(&memtable, &view, &command, &mut entries, ()).await?;
         let last = entries.last.filter(|_| end != ReadEnd::Exhausted);
         Ok((entries.found, last))
     }
@@ -241,7 +241,7 @@ impl IndexRead<'_> {
         let mut rows =
             ConfirmingSink { index: self.index, value: self.value, group: &mut group, sink, given: 0, is_full: false };
         let (memtable, view) = self.tables.readable(part.table)?;
-        let end = self.reader.read(&memtable, &view, &part, &mut rows).await?;
+        let end = self.reader.read(&memtable, &view, &part, &mut rows, ()).await?;
         let (given, is_full) = (rows.given, rows.is_full);
         self.given += given;
         self.is_full = is_full || self.given >= command.rows_max;

@@ -10,27 +10,30 @@
 //! store.
 
 use super::STRETCH_ROWS_MAX;
-use super::live::{CellScratch, LiveCells, live_cells};
-use super::progress::{Reached, ReadProgress};
 use crate::error::Error;
 use crate::memtable::cursor::PartitionCursor;
 use crate::memtable::partition::Partition;
 use crate::memtable::partitions::From;
 use crate::memtable::{Contents, Memtable, Snapshot};
 use model::fragment::Fragment;
-use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::Deletion;
+use model::shape::live::{CellScratch, LiveCells, live_cells};
+use model::shape::progress::{Reached, ReadProgress};
+use model::shape::tap::Tap;
 use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Reads `command` from `memtable`.
-pub(crate) async fn read(
+pub(crate) async fn read<T: Tap>(
     memtable: &Rc<Memtable>,
     command: &ReadCommand,
     scratch: &CellScratch,
     sink: &mut dyn RowSink,
+    tap: T,
 ) -> Result<ReadEnd, Error> {
-    let mut progress = ReadProgress::new(command, sink, 0);
+    let mut progress = ReadProgress::new(command, sink, tap, 0);
     let mut place = StretchPosition::Begin;
     loop {
         progress.stretch = STRETCH_ROWS_MAX;
@@ -46,11 +49,12 @@ pub(crate) async fn read(
 }
 
 /// Reads one partition if that takes no more than a stretch; `None` otherwise, having given nothing.
-pub(crate) fn read_now(
+pub(crate) fn read_now<T: Tap>(
     memtable: &Rc<Memtable>,
     command: &ReadCommand,
     scratch: &CellScratch,
     sink: &mut dyn RowSink,
+    tap: T,
 ) -> Option<ReadEnd> {
     let Partitions::Key(key) = &command.partitions else { return None };
     let contents = memtable.read();
@@ -60,14 +64,16 @@ pub(crate) fn read_now(
     if rows_in_slices(&contents, partition, command) > STRETCH_ROWS_MAX as u64 {
         return None;
     }
-    let mut progress = ReadProgress::new(command, sink, usize::MAX);
+    let mut progress = ReadProgress::new(command, sink, tap, usize::MAX);
     let reached = match first_row_after(command, key) {
         ResumeIn::Done => Reached::PartitionEnd,
         ResumeIn::After(after) => {
             progress.begin_partition(after.is_some());
+            let rest = rest_to_pass::<T>(command, after);
+            let slices = rest.as_deref().unwrap_or(&command.slices);
             let mut cells = scratch.take().recycle();
             let table = memtable.table();
-            let reached = partition_stretch(&contents, &table, partition, after, &mut cells, &mut progress);
+            let reached = partition_stretch(&contents, &table, partition, slices, after, &mut cells, &mut progress);
             scratch.set(cells.recycle());
             reached
         }
@@ -123,11 +129,11 @@ enum StretchPosition {
     After(DecoratedKey),
 }
 
-fn key_stretch(
+fn key_stretch<T: Tap>(
     memtable: &Rc<Memtable>,
     key: &DecoratedKey,
     place: &mut StretchPosition,
-    progress: &mut ReadProgress<'_>,
+    progress: &mut ReadProgress<'_, T>,
     scratch: &CellScratch,
 ) -> Option<ReadEnd> {
     let contents = memtable.read();
@@ -144,8 +150,10 @@ fn key_stretch(
         return Some(ReadEnd::Exhausted);
     };
     progress.begin_partition(after.is_some());
+    let rest = rest_to_pass::<T>(progress.command, after);
+    let slices = rest.as_deref().unwrap_or(&progress.command.slices);
     let mut cells = scratch.take().recycle();
-    let reached = partition_stretch(&contents, &memtable.table(), partition, after, &mut cells, progress);
+    let reached = partition_stretch(&contents, &memtable.table(), partition, slices, after, &mut cells, progress);
     scratch.set(cells.recycle());
     match reached {
         Reached::PartitionEnd => Some(ReadEnd::Exhausted),
@@ -158,25 +166,28 @@ fn key_stretch(
     }
 }
 
-fn continue_partition(
+fn continue_partition<T: Tap>(
     memtable: &Memtable,
     contents: &Contents,
     snapshot: &Snapshot,
-    progress: &mut ReadProgress<'_>,
+    progress: &mut ReadProgress<'_, T>,
     scratch: &CellScratch,
 ) -> Reached {
     let after = std::mem::take(&mut progress.last);
+    let rest = rest_to_pass::<T>(progress.command, Some(&after));
+    let slices = rest.as_deref().unwrap_or(&progress.command.slices);
     let mut cells = scratch.take().recycle();
     let table = memtable.table();
-    let reached = partition_stretch(contents, &table, snapshot.partition(), Some(&after), &mut cells, progress);
+    let partition = snapshot.partition();
+    let reached = partition_stretch(contents, &table, partition, slices, Some(&after), &mut cells, progress);
     scratch.set(cells.recycle());
     reached
 }
 
-fn range_stretch(
+fn range_stretch<T: Tap>(
     memtable: &Rc<Memtable>,
     place: &mut StretchPosition,
-    progress: &mut ReadProgress<'_>,
+    progress: &mut ReadProgress<'_, T>,
     scratch: &CellScratch,
 ) -> Option<ReadEnd> {
     let contents = memtable.read();
@@ -208,6 +219,8 @@ fn range_stretch(
     };
     let until = if range.until == Token::MIN { u64::MAX } else { range.until.prefix() };
     let table = memtable.table();
+    let resumed_after = command.resume.as_ref().and_then(|resume| resume.comparable.as_deref());
+    let rest = rest_to_pass::<T>(command, resumed_after);
     let mut cells = scratch.take().recycle();
     let mut end = Some(ReadEnd::Exhausted);
     for partition in contents.partitions.range(&contents.arena, from, until) {
@@ -218,7 +231,8 @@ fn range_stretch(
             _ => None,
         };
         progress.begin_partition(after.is_some());
-        let reached = partition_stretch(contents, &table, partition, after, &mut cells, progress);
+        let slices = rest.as_deref().filter(|_| after.is_some()).unwrap_or(&command.slices);
+        let reached = partition_stretch(contents, &table, partition, slices, after, &mut cells, progress);
         match reached {
             Reached::Stopped => end = Some(ReadEnd::Stopped),
             Reached::Paused => end = Some(progress.paused(decorated(contents, partition))),
@@ -245,31 +259,40 @@ fn decorated(contents: &Contents, partition: &Partition) -> DecoratedKey {
     DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() }
 }
 
+/// The slices after a place, for reads that pass on fragments: a range deletion begins again there, so that markers
+/// before it are not passed on once more. Plain reads do with the slices of the command.
+fn rest_to_pass<T: Tap>(command: &ReadCommand, after: Option<&[u8]>) -> Option<Arc<[Slice]>> {
+    let after = after.filter(|_| T::PASSES)?;
+    Some(Slice::remaining(&command.slices, after, true, command.reversed))
+}
+
 /// Gives the live rows of one partition after `after`, in read order, until the partition, the stretch or the read
 /// ends.
-fn partition_stretch<'a, 'c: 'a>(
+fn partition_stretch<'a, 'c: 'a, T: Tap>(
     contents: &'a Contents,
     table: &Table,
     partition: &'a Partition,
+    slices: &'a [Slice],
     after: Option<&'a [u8]>,
     cells: &mut LiveCells<'a>,
-    progress: &mut ReadProgress<'c>,
+    progress: &mut ReadProgress<'c, T>,
 ) -> Reached {
     let command = progress.command;
     if progress.partition_rows >= command.per_partition_max {
         return Reached::PartitionEnd;
     }
     let now = command.now_in_seconds;
-    let mut cursor = PartitionCursor::new(&contents.arena, partition, &command.slices, command.reversed, after);
+    let mut cursor = PartitionCursor::new(&contents.arena, partition, slices, command.reversed, after);
     let mut range_deletion = Deletion::LIVE;
     let (token, key) = (partition.token, partition.key(&contents.arena));
     cells.statics.clear();
     while let Some(fragment) = cursor.next_fragment() {
         match fragment {
-            Fragment::PartitionStart { .. } => {}
+            Fragment::PartitionStart { .. } => progress.pass_head(fragment, Deletion::LIVE),
             Fragment::PartitionEnd => break,
             Fragment::StaticRow { row } => {
                 if command.wants_static {
+                    progress.pass_head(fragment, partition.deletion);
                     // A stretch that goes on has counted them.
                     let mut again = 0;
                     let dead = if after.is_none() { &mut progress.dead } else { &mut again };
@@ -279,9 +302,13 @@ fn partition_stretch<'a, 'c: 'a>(
             Fragment::RangeMarker { deletion, .. } => {
                 range_deletion = deletion;
                 progress.dead += 1;
+                if progress.pass_marker(fragment) {
+                    return Reached::Paused;
+                }
             }
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
+                progress.pass_row(fragment, deletion);
                 let live = live_cells(row, deletion, now, table, &mut cells.row, &mut progress.dead);
                 progress.tell_dead();
                 if let Some(liveness) = live {
@@ -304,5 +331,6 @@ fn partition_stretch<'a, 'c: 'a>(
         }
     }
     progress.tell_dead();
+    progress.pass_end();
     progress.give_static(token, key, &cells.statics).unwrap_or(Reached::PartitionEnd)
 }

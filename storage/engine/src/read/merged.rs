@@ -8,9 +8,7 @@
 //! Invariants: fragments from the merge are not shadowed by anything, so that deletions of partitions and ranges are
 //! not checked again.
 
-use super::live::{live_cells, recycle};
 use super::memory::{ResumeIn, first_row_after};
-use super::progress::{Reached, ReadProgress};
 use super::sources::{self, Source};
 use super::{Reader, STRETCH_ROWS_MAX};
 use crate::error::Error;
@@ -21,6 +19,9 @@ use model::key::TokenRange;
 use model::merge::Merge;
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::{Cell, Deletion, RowView};
+use model::shape::live::{live_cells, recycle};
+use model::shape::progress::{Reached, ReadProgress};
+use model::shape::tap::Tap;
 use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -37,16 +38,17 @@ struct ReadSources<'r> {
 }
 
 /// Reads `command` from all sources.
-pub(super) async fn read(
+pub(super) async fn read<T: Tap>(
     reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     command: &ReadCommand,
     sink: &mut dyn RowSink,
+    tap: T,
 ) -> Result<ReadEnd, Error> {
     let table = memtable.table().clone();
     let sources = ReadSources { reader, memtable, view, table };
-    let mut progress = ReadProgress::new(command, sink, STRETCH_ROWS_MAX);
+    let mut progress = ReadProgress::new(command, sink, tap, STRETCH_ROWS_MAX);
     match &command.partitions {
         Partitions::Key(key) => {
             let ResumeIn::After(after) = first_row_after(command, key) else { return Ok(ReadEnd::Exhausted) };
@@ -60,11 +62,11 @@ pub(super) async fn read(
 
 impl ReadSources<'_> {
     /// Reads the rows of a partition behind a place.
-    async fn partition(
+    async fn partition<T: Tap>(
         &self,
         key: &DecoratedKey,
         after: Option<&[u8]>,
-        progress: &mut ReadProgress<'_>,
+        progress: &mut ReadProgress<'_, T>,
     ) -> Result<Reached, Error> {
         let command = progress.command;
         let slices = match after {
@@ -82,7 +84,11 @@ impl ReadSources<'_> {
     }
 
     /// Reads the partitions of a range; `None` at its end.
-    async fn range(&self, range: TokenRange, progress: &mut ReadProgress<'_>) -> Result<Option<ReadEnd>, Error> {
+    async fn range<T: Tap>(
+        &self,
+        range: TokenRange,
+        progress: &mut ReadProgress<'_, T>,
+    ) -> Result<Option<ReadEnd>, Error> {
         let command = progress.command;
         let mut after = None;
         let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
@@ -135,7 +141,11 @@ impl ReadSources<'_> {
 }
 
 /// The end of a read that came so far in a partition of a range; `None` if it goes on behind it.
-fn end(reached: Reached, progress: &mut ReadProgress<'_>, key: impl Fn() -> DecoratedKey) -> Option<ReadEnd> {
+fn end<T: Tap>(
+    reached: Reached,
+    progress: &mut ReadProgress<'_, T>,
+    key: impl Fn() -> DecoratedKey,
+) -> Option<ReadEnd> {
     progress.end(reached, &key).or_else(|| progress.leave_partition(&key))
 }
 
@@ -223,7 +233,7 @@ impl<'r> MergeRead<'r> {
     }
 
     /// Gives the live rows of the partition that was begun.
-    async fn rows(&mut self, progress: &mut ReadProgress<'_>) -> Result<Reached, Error> {
+    async fn rows<T: Tap>(&mut self, progress: &mut ReadProgress<'_, T>) -> Result<Reached, Error> {
         let command = progress.command;
         if progress.partition_rows >= command.per_partition_max {
             return Ok(Reached::PartitionEnd);
@@ -231,11 +241,15 @@ impl<'r> MergeRead<'r> {
         // Borrowed instead of cloned: all shards share the count of the `Arc`, which they would contend for at every
         // partition.
         let (table, now) = (&*self.sources.table, command.now_in_seconds);
+        if let Some(start) = self.merge.fragment() {
+            progress.pass_head(start, Deletion::LIVE);
+        }
         let mut more = self.next().await?;
         let mut static_row = std::mem::take(&mut self.static_row);
         static_row.clear();
         if let Some(Fragment::StaticRow { row }) = self.merge.fragment() {
             if command.wants_static {
+                progress.pass_head(Fragment::StaticRow { row }, Deletion::LIVE);
                 static_row.extend_from_slice(row.blob());
             }
             more = self.next().await?;
@@ -249,7 +263,8 @@ impl<'r> MergeRead<'r> {
         while more && self.inside && reached.is_none() {
             let (token, key) = self.merge.key();
             match self.merge.fragment() {
-                Some(Fragment::Row { clustering, comparable, row }) => {
+                Some(fragment @ Fragment::Row { clustering, comparable, row }) => {
+                    progress.pass_row(fragment, Deletion::LIVE);
                     let mut cells = recycle(room);
                     let live = live_cells(row, Deletion::LIVE, now, table, &mut cells, &mut progress.dead);
                     progress.tell_dead();
@@ -266,7 +281,12 @@ impl<'r> MergeRead<'r> {
                         reached = Some(Reached::Paused);
                     }
                 }
-                Some(Fragment::RangeMarker { .. }) => progress.dead += 1,
+                Some(marker @ Fragment::RangeMarker { .. }) => {
+                    progress.dead += 1;
+                    if progress.pass_marker(marker) {
+                        reached = Some(Reached::Paused);
+                    }
+                }
                 _ => {}
             }
             if reached.is_some() {
@@ -282,6 +302,7 @@ impl<'r> MergeRead<'r> {
         self.cells = room;
         progress.tell_dead();
         let reached = reached.unwrap_or_else(|| {
+            progress.pass_end();
             let (token, key) = self.merge.key();
             progress.give_static(token, key, &statics).unwrap_or(Reached::PartitionEnd)
         });

@@ -5,15 +5,13 @@
 //!    that are left is older than a deletion of the row, or than its live liveness and each cell that is asked for.
 //! 3. The live cells of the merged row are given.
 //!
-//! A command that asks for cells of collections or static cells is read by `merged`. Source: Cassandra 5's
-//! `SinglePartitionReadCommand.queryMemtableAndSSTablesInTimestampOrder`.
+//! This is for [`ReadCommand::is_point`]; `merged` reads what asks for cells of collections or static cells. Source:
+//! Cassandra 5's `SinglePartitionReadCommand.queryMemtableAndSSTablesInTimestampOrder`.
 //!
 //! Invariants: nothing is given before everything is read.
 
 use super::Reader;
-use super::live::live_cells;
 use super::memory::{ResumeIn, first_row_after};
-use super::progress::{Reached, ReadProgress};
 use super::sources::{self, PartitionProbe, fault};
 use crate::error::Error;
 use crate::memtable::Memtable;
@@ -25,47 +23,47 @@ use model::merge::merge_rows;
 use model::mutation::Clustering;
 use model::query::{LiveRow, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::{Deletion, Liveness, RowView};
+use model::shape::live::live_cells;
+use model::shape::progress::{Reached, ReadProgress};
+use model::shape::tap::Tap;
 use model::{ColumnId, DecoratedKey};
 use sstable::BlockId;
 use sstable::reader::{Cursor, CursorStep};
 use std::rc::Rc;
 
-/// Whether a command of one partition asks for one row as this module reads it.
-pub(super) fn applies(command: &ReadCommand) -> bool {
-    command.row_columns.is_some() && command.slices.len() == 1 && !command.wants_static
-}
-
 /// Reads the row, waiting for blocks that are not in the cache.
-pub(super) async fn read(
+pub(super) async fn read<T: Tap>(
     reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     key: &DecoratedKey,
     command: &ReadCommand,
     sink: &mut dyn RowSink,
+    tap: T,
 ) -> Result<ReadEnd, Error> {
     let Some(mut search) = RowSearch::new(memtable, view, key, command) else { return Ok(ReadEnd::Exhausted) };
     while let Some((sstable, block)) = search.go_on()? {
         let bytes = reader.cache.load(&sstable, block).await?;
         search.supply(block, bytes);
     }
-    Ok(search.row.give(reader, memtable, key, command, sink))
+    Ok(search.row.give(reader, memtable, key, command, sink, tap))
 }
 
 /// Reads the row if all blocks are in the cache; `None` otherwise.
-pub(super) fn read_now(
+pub(super) fn read_now<T: Tap>(
     reader: &Reader,
     memtable: &Rc<Memtable>,
     view: &Rc<View>,
     key: &DecoratedKey,
     command: &ReadCommand,
     sink: &mut dyn RowSink,
+    tap: T,
 ) -> Option<Result<ReadEnd, Error>> {
     let Some(mut search) = RowSearch::new(memtable, view, key, command) else { return Some(Ok(ReadEnd::Exhausted)) };
     let mut asked = None;
     loop {
         match search.go_on() {
-            Ok(None) => return Some(Ok(search.row.give(reader, memtable, key, command, sink))),
+            Ok(None) => return Some(Ok(search.row.give(reader, memtable, key, command, sink, tap))),
             Ok(Some((sstable, block))) => {
                 let asked = *asked.get_or_insert_with(|| reader.cache.asked());
                 let Some(bytes) = reader.cache.get(sstable.number, block) else {
@@ -222,14 +220,15 @@ impl FoundRow {
     /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row. If it lives by its
     /// liveness, columns that are not asked for do not matter.
     fn is_complete(&self, columns: &[ColumnId], now: i64, timestamp: i64) -> bool {
-        if self.deletion.deletes(timestamp) {
+        // Of deletions with one timestamp the one of the later second counts, so that an equal one is read on for.
+        if self.deletion.timestamp > timestamp {
             return true;
         }
         if !self.found {
             return false;
         }
         let row = RowView::trusted(&self.data);
-        if row.deletion().deletes(timestamp) {
+        if row.deletion().timestamp > timestamp {
             return true;
         }
         let newer = |column: &ColumnId| {
@@ -241,20 +240,24 @@ impl FoundRow {
         row.liveness().is_some_and(lives) && columns.iter().all(newer)
     }
 
-    fn give(
+    fn give<T: Tap>(
         &self,
         reader: &Reader,
         memtable: &Memtable,
         key: &DecoratedKey,
         command: &ReadCommand,
         sink: &mut dyn RowSink,
+        tap: T,
     ) -> ReadEnd {
-        let mut progress = ReadProgress::new(command, sink, usize::MAX);
+        let mut progress = ReadProgress::new(command, sink, tap, usize::MAX);
         progress.begin_partition(command.resume.as_ref().is_some_and(|resume| resume.key == *key));
         if progress.partition_rows >= command.per_partition_max {
             return ReadEnd::Exhausted;
         }
         let (row, now) = (RowView::trusted(&self.data), command.now_in_seconds);
+        if T::PASSES {
+            self.pass(key, command, &mut progress);
+        }
         progress.dead = self.markers;
         if !self.found {
             progress.tell_dead();
@@ -284,5 +287,29 @@ impl FoundRow {
         }
         let end = reached.and_then(|reached| progress.end(reached, || key.clone()));
         end.unwrap_or(ReadEnd::Exhausted)
+    }
+    /// Passes on the row between the markers of the deletion that covers it, whether that is of the partition or of a
+    /// range: other rows of the partition are not known.
+    fn pass<T: Tap>(&self, key: &DecoratedKey, command: &ReadCommand, progress: &mut ReadProgress<'_, T>) {
+        let Some(slice) = command.slices.first() else { return };
+        // A slice without an end ends behind its row.
+        let behind = [&self.comparable[..], &[0]].concat();
+        let end = if slice.end.is_empty() { &behind } else { &slice.end[..] };
+        let (first, last) = if command.reversed { (end, &slice.start[..]) } else { (&slice.start[..], end) };
+        let marker = |comparable, deletion| Fragment::RangeMarker { clustering: Clustering(&[]), comparable, deletion };
+        let (token, deletion) = (key.token, Deletion::LIVE);
+        progress.pass_head(Fragment::PartitionStart { token, key: &key.key, deletion }, deletion);
+        if !self.deletion.is_live() {
+            progress.pass_marker(marker(first, self.deletion));
+        }
+        if self.found {
+            let (clustering, comparable) = (Clustering(&self.clustering), &self.comparable[..]);
+            let row = Fragment::Row { clustering, comparable, row: RowView::trusted(&self.data) };
+            progress.pass_row(row, self.deletion);
+        }
+        if !self.deletion.is_live() {
+            progress.pass_marker(marker(last, Deletion::LIVE));
+        }
+        progress.pass_end();
     }
 }

@@ -1,7 +1,7 @@
 //! Chooses the memtables and SSTables that a read merges, and makes the cursors over them.
 //!
 //! The read of a key leaves out an SSTable if its tokens, its bloom filter or the bounds of its clusterings say that it
-//! has nothing, or if a deletion of the whole partition is at least as new as everything in it. Source: Cassandra 5's
+//! has nothing, or if a deletion of the whole partition is newer than everything in it. Source: Cassandra 5's
 //! `SinglePartitionReadCommand`.
 //!
 //! Invariants: an SSTable that may have a deletion of a partition is not left out because of its clusterings.
@@ -190,7 +190,7 @@ pub(super) fn beside_memtable(memtable: &Memtable, view: &View, command: &ReadCo
             let deletion = partition_deletion(memtable, key).unwrap_or(Deletion::LIVE);
             let wanted = PartitionProbe::new(key, &command.slices, command.wants_static);
             view.flushing.iter().any(|memtable| partition_deletion(memtable, key).is_some())
-                || newer_than(view, deletion).any(|sstable| wanted.may_be_in(sstable))
+                || not_older_than(view, deletion).any(|sstable| wanted.may_be_in(sstable))
         }
         Partitions::Range(range) => {
             view.flushing.iter().any(|memtable| !memtable.read().partitions.is_empty())
@@ -205,9 +205,10 @@ pub(super) fn partition_deletion(memtable: &Memtable, key: &DecoratedKey) -> Opt
     contents.partitions.get(&contents.arena, key.token.prefix(), &key.key).map(|partition| partition.deletion)
 }
 
-/// The SSTables that have something newer than a deletion.
-fn newer_than(view: &View, deletion: Deletion) -> impl Iterator<Item = &Rc<OpenSstable>> {
-    view.sstables.iter().take_while(move |sstable| !deletion.deletes(sstable.max_timestamp()))
+/// The SSTables that have something as new as a deletion: of deletions with one timestamp the one of the later second
+/// counts.
+fn not_older_than(view: &View, deletion: Deletion) -> impl Iterator<Item = &Rc<OpenSstable>> {
+    view.sstables.iter().take_while(move |sstable| sstable.max_timestamp() >= deletion.timestamp)
 }
 
 fn overlaps(sstable: &OpenSstable, range: &TokenRange) -> bool {
@@ -241,9 +242,9 @@ pub(super) async fn of_key(
         }
     }
     let wanted = PartitionProbe::new(key, slices, statics);
-    let mut sstables = newer_than(view, deletion).filter(|sstable| wanted.may_be_in(sstable)).peekable();
+    let mut sstables = not_older_than(view, deletion).filter(|sstable| wanted.may_be_in(sstable)).peekable();
     while let Some(sstable) = sstables.next() {
-        if deletion.deletes(sstable.max_timestamp()) {
+        if sstable.max_timestamp() < deletion.timestamp {
             break;
         }
         let mut cursor = sstable.reader.partition(key.clone(), slices.clone(), reversed);

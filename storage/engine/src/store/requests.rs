@@ -13,6 +13,7 @@ use crate::indexing::lookup;
 use crate::memtable::partitions::PrefetchStage;
 use crate::partition_locks::PartitionLockGuard;
 use crate::write::{Undecided, Write, targets};
+use model::fragment::FragmentSink;
 use model::query::{ReadCommand, ReadEnd, RowSink};
 use model::{DecoratedKey, Mutation, TableId, Token};
 
@@ -79,14 +80,39 @@ impl Store {
     /// mutation.
     pub async fn read(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Result<ReadEnd, Error> {
         let (memtable, view) = self.parts.tables.readable(command.table)?;
-        self.parts.faults.noted(self.parts.reader.read(&memtable, &view, command, sink).await)
+        self.parts.faults.noted(self.parts.reader.read(&memtable, &view, command, sink, ()).await)
     }
 
     /// [`Store::read`] without waiting: `None`, having given the sink nothing, if the read would have to wait or yield.
     /// This is the fast path of single-partition reads whose data is in memory.
     pub fn read_now(&self, command: &ReadCommand, sink: &mut dyn RowSink) -> Option<Result<ReadEnd, Error>> {
         match self.parts.tables.readable(command.table) {
-            Ok((memtable, view)) => self.parts.reader.read_now(&memtable, &view, command, sink),
+            Ok((memtable, view)) => self.parts.reader.read_now(&memtable, &view, command, sink, ()),
+            Err(error) => Some(Err(error)),
+        }
+    }
+
+    /// [`Store::read`] that also gives the fragments that it visits to `fragments`: for a digest of what it saw, or for
+    /// merging it with what other replicas have. The read also ends once `fragments` is full.
+    pub async fn read_fragments(
+        &self,
+        command: &ReadCommand,
+        sink: &mut dyn RowSink,
+        fragments: &mut dyn FragmentSink,
+    ) -> Result<ReadEnd, Error> {
+        let (memtable, view) = self.parts.tables.readable(command.table)?;
+        self.parts.faults.noted(self.parts.reader.read(&memtable, &view, command, sink, fragments).await)
+    }
+
+    /// [`Store::read_fragments`] without waiting, as [`Store::read_now`].
+    pub fn read_fragments_now(
+        &self,
+        command: &ReadCommand,
+        sink: &mut dyn RowSink,
+        fragments: &mut dyn FragmentSink,
+    ) -> Option<Result<ReadEnd, Error>> {
+        match self.parts.tables.readable(command.table) {
+            Ok((memtable, view)) => self.parts.reader.read_now(&memtable, &view, command, sink, fragments),
             Err(error) => Some(Err(error)),
         }
     }

@@ -4,29 +4,30 @@
 //! not expired at the command's `now_in_seconds`, and not of a column that is dropped or was dropped since the cell was
 //! written. A static cell is deleted by the partition and its column alone.
 
-use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
-use model::{ColumnId, Table};
+use crate::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
+use crate::schema::{ColumnId, Table};
 
 /// Vectors for the cells of a row and of a static row, kept from read to read.
-pub(crate) type CellScratch = std::cell::Cell<LiveCells<'static>>;
+pub type CellScratch = std::cell::Cell<LiveCells<'static>>;
 
 /// Live cells.
 #[derive(Default)]
-pub(crate) struct LiveCells<'a> {
+pub struct LiveCells<'a> {
     /// Cells of the current row.
-    pub(super) row: Vec<Cell<'a>>,
+    pub row: Vec<Cell<'a>>,
     /// Cells of the partition's static row.
-    pub(super) statics: Vec<Cell<'a>>,
+    pub statics: Vec<Cell<'a>>,
 }
 
 impl LiveCells<'_> {
-    pub(super) fn recycle<'b>(self) -> LiveCells<'b> {
+    /// The same vectors, emptied, for cells of another lifetime.
+    pub fn recycle<'b>(self) -> LiveCells<'b> {
         LiveCells { row: recycle(self.row), statics: recycle(self.statics) }
     }
 }
 
 /// Empties a vector and keeps its memory for cells of another lifetime.
-pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
+pub fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
     cells.clear();
     // Collecting in place keeps the allocation; were it not kept, the cost is an allocation, never a wrong result.
     cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
@@ -35,7 +36,8 @@ pub(super) fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
 /// Puts the live cells of a row into `cells`. Returns `None` if the row is not live, else its liveness if that is live.
 /// `dead` is increased as Cassandra counts tombstones: by the row's dead cells that nothing above the row deletes,
 /// without deletions of whole collections; for a row that is not live and has no such cells, by one for the row itself.
-pub(super) fn live_cells<'a>(
+#[inline]
+pub fn live_cells<'a>(
     row: RowView<'a>,
     deletion: Deletion,
     now: i64,

@@ -1,0 +1,302 @@
+//! A reconciling read: the fragments of several replicas, merged and shaped like those of one that has everything.
+//!
+//! 1. Every replica is asked for [`ReconcilingRead::command`] and answers with a [`FragmentBlock`].
+//! 2. [`ReconcilingRead::take`] merges the blocks and gives the live rows to the sink, up to the *frontier*: the first
+//!    place, in read order, behind which one of the replicas may have more.
+//! 3. If the read has not ended there, the replicas are asked again for what comes behind the frontier. So a limit that
+//!    a replica applied to rows which another has deleted leaves no row out.
+//!
+//! A partition that a replica cut at its PER PARTITION LIMIT has a frontier of its own: where the limit is not reached
+//! before it, the read goes on there.
+//!
+//! Invariants: every round gets behind at least one row, or behind a range marker or partition without rows.
+
+use super::live::{live_cells, recycle};
+use super::progress::{Reached, ReadProgress};
+use crate::fragment::{Cursor, Fragment, FragmentStep};
+use crate::fragment_block::{FragmentBlock, FragmentBlockCursor};
+use crate::key::{DecoratedKey, Token};
+use crate::merge::{EqualKeys, Merge};
+use crate::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink};
+use crate::row::{Deletion, RowView};
+use crate::schema::Table;
+use std::cmp::Ordering;
+
+/// A reconciling read under way.
+#[derive(Clone, Debug)]
+pub struct ReconcilingRead {
+    command: ReadCommand,
+    /// Whether earlier rounds saw a live row of the partition in which the read goes on.
+    seen_live: bool,
+}
+
+impl ReconcilingRead {
+    /// A read of `command` that has not begun.
+    pub fn new(command: ReadCommand) -> ReconcilingRead {
+        ReconcilingRead { command, seen_live: false }
+    }
+
+    /// What every replica is asked for next.
+    pub fn command(&self) -> &ReadCommand {
+        &self.command
+    }
+
+    /// Gives the live rows of the merged answers of all replicas to [`ReconcilingRead::command`] to `sink`. Returns how
+    /// the read ended, or `None` if the replicas must be asked again.
+    pub fn take(&mut self, table: &Table, answers: &[FragmentBlock], sink: &mut dyn RowSink) -> Option<ReadEnd> {
+        let reversed = self.command.reversed;
+        let stops = answers.iter().filter_map(FragmentBlock::stopped_at);
+        let frontier = stops.min_by(|a, b| in_read_order(a, b, reversed));
+        let mut progress = ReadProgress::new(&self.command, sink, (), usize::MAX);
+        let shaped = match answers {
+            [only] => shape(FragmentBlockCursor::new(only), frontier, table, self.seen_live, &mut progress),
+            _ => {
+                let cursors = answers.iter().map(FragmentBlockCursor::new).collect();
+                let merge = Merge::new(cursors, reversed).with_keys(EqualKeys::of(table));
+                shape(MergedBlocks { merge, reversed }, frontier, table, self.seen_live, &mut progress)
+            }
+        };
+        let (given, visits, seen_live) = (progress.given, progress.visits, progress.seen_live);
+        let resume = match shaped {
+            Shaped::Ended(end) => return Some(end),
+            Shaped::Frontier(resume) => resume,
+        };
+        // A read that has given all its rows, or made all its visits, has ended.
+        let command = &mut self.command;
+        command.rows_max = command.rows_max.saturating_sub(given);
+        if command.visits_max != u64::MAX {
+            command.visits_max = command.visits_max.saturating_sub(visits);
+        }
+        self.seen_live = seen_live && resume.position.comparable.is_some();
+        command.resume = Some(resume.position);
+        command.resume_partition_rows = resume.partition_rows;
+        None
+    }
+}
+
+/// The order of places in a read; a partition ends behind all its rows.
+fn in_read_order(a: &Position, b: &Position, reversed: bool) -> Ordering {
+    a.key.cmp(&b.key).then_with(|| match (&a.comparable, &b.comparable) {
+        (Some(a), Some(b)) if reversed => b.cmp(a),
+        (Some(a), Some(b)) => a.cmp(b),
+        (a, b) => a.is_none().cmp(&b.is_none()),
+    })
+}
+
+/// The fragments of one block, or of several that are merged. `'b` is the life of the blocks.
+trait Fragments<'b> {
+    /// Moves to the next fragment; false if there is none.
+    fn step(&mut self) -> bool;
+
+    fn fragment(&self) -> Option<Fragment<'_>>;
+
+    /// The partition under way.
+    fn key(&self) -> (Token, &[u8]);
+
+    /// At the start of a partition: the place up to which all blocks know it; `None` if they know all of it.
+    fn known_until(&self) -> Option<&'b [u8]>;
+
+    fn skip_partition(&mut self);
+}
+
+impl<'b> Fragments<'b> for FragmentBlockCursor<'b> {
+    #[inline]
+    fn step(&mut self) -> bool {
+        FragmentBlockCursor::step(self)
+    }
+
+    #[inline]
+    fn fragment(&self) -> Option<Fragment<'_>> {
+        Cursor::fragment(self)
+    }
+
+    fn key(&self) -> (Token, &[u8]) {
+        FragmentBlockCursor::key(self)
+    }
+
+    fn known_until(&self) -> Option<&'b [u8]> {
+        self.cut()
+    }
+
+    fn skip_partition(&mut self) {
+        Cursor::skip_partition(self);
+    }
+}
+
+struct MergedBlocks<'b> {
+    merge: Merge<FragmentBlockCursor<'b>>,
+    reversed: bool,
+}
+
+impl<'b> Fragments<'b> for MergedBlocks<'b> {
+    fn step(&mut self) -> bool {
+        matches!(self.merge.advance(), Ok(FragmentStep::Fragment))
+    }
+
+    fn fragment(&self) -> Option<Fragment<'_>> {
+        self.merge.fragment()
+    }
+
+    fn key(&self) -> (Token, &[u8]) {
+        self.merge.key()
+    }
+
+    fn known_until(&self) -> Option<&'b [u8]> {
+        let with_partition = self.merge.sources().filter(|source| source.key() == self.merge.key());
+        let cuts = with_partition.filter_map(FragmentBlockCursor::cut);
+        if self.reversed { cuts.max() } else { cuts.min() }
+    }
+
+    fn skip_partition(&mut self) {
+        self.merge.skip_partition();
+    }
+}
+
+/// How far the shaping of a round came.
+enum Shaped {
+    Ended(ReadEnd),
+    /// To the place behind which the blocks do not know everything.
+    Frontier(Resume),
+}
+
+/// Shapes the partitions of the blocks. `seen_live`: whether a live row of the partition was seen in which the read
+/// resumes.
+fn shape<'b>(
+    mut fragments: impl Fragments<'b>,
+    frontier: Option<Position>,
+    table: &Table,
+    seen_live: bool,
+    progress: &mut ReadProgress<'_>,
+) -> Shaped {
+    let command = progress.command;
+    let mut room = PartitionRoom::default();
+    let mut last = None;
+    while fragments.step() {
+        let (token, key) = fragments.key();
+        let key = DecoratedKey { token, key: key.into() };
+        if frontier.as_ref().is_some_and(|frontier| frontier.key < key) {
+            break;
+        }
+        let resumed = command.resume.as_ref().is_some_and(|resume| resume.key == key && resume.comparable.is_some());
+        progress.begin_partition(resumed);
+        progress.seen_live |= resumed && seen_live;
+        let known_until = fragments.known_until();
+        match shape_partition(&mut fragments, known_until, table, progress, &mut room) {
+            None => {
+                let position = Position { key, comparable: known_until.map(Into::into) };
+                return Shaped::Frontier(Resume { position, partition_rows: progress.partition_rows });
+            }
+            Some(Reached::Stopped) => return Shaped::Ended(ReadEnd::Stopped),
+            Some(Reached::Paused) => return Shaped::Ended(progress.paused(key)),
+            Some(Reached::PartitionEnd | Reached::StretchEnd) => {}
+        }
+        if matches!(command.partitions, Partitions::Key(_)) {
+            return Shaped::Ended(ReadEnd::Exhausted);
+        }
+        if let Some(end) = progress.leave_partition(|| key.clone()) {
+            return Shaped::Ended(end);
+        }
+        if !matches!(fragments.fragment(), Some(Fragment::PartitionEnd)) {
+            fragments.skip_partition();
+        }
+        last = Some(key);
+    }
+    match frontier {
+        None => Shaped::Ended(ReadEnd::Exhausted),
+        Some(Position { key, comparable }) => {
+            // No more rows of a partition that was left are asked for.
+            let comparable = comparable.filter(|_| last.as_ref() != Some(&key));
+            Shaped::Frontier(Resume { position: Position { key, comparable }, partition_rows: 0 })
+        }
+    }
+}
+
+/// Memory for the rows of a partition.
+#[derive(Default)]
+struct PartitionRoom {
+    static_row: Vec<u8>,
+    cells: super::live::LiveCells<'static>,
+}
+
+/// Gives the live rows of the partition that the fragments are at the start of. `None`: all that is known was given,
+/// and there may be more.
+fn shape_partition<'b>(
+    fragments: &mut impl Fragments<'b>,
+    known_until: Option<&[u8]>,
+    table: &Table,
+    progress: &mut ReadProgress<'_>,
+    room: &mut PartitionRoom,
+) -> Option<Reached> {
+    let command = progress.command;
+    if progress.partition_rows >= command.per_partition_max {
+        return Some(Reached::PartitionEnd);
+    }
+    let now = command.now_in_seconds;
+    let is_known = |comparable: &[u8]| match known_until {
+        None => true,
+        Some(place) if command.reversed => comparable >= place,
+        Some(place) => comparable <= place,
+    };
+    let mut more = fragments.step();
+    room.static_row.clear();
+    if let Some(Fragment::StaticRow { row }) = fragments.fragment() {
+        if command.wants_static {
+            room.static_row.extend_from_slice(row.blob());
+        }
+        more = fragments.step();
+    }
+    let scratch = std::mem::take(&mut room.cells);
+    let (mut row_room, mut statics) = (scratch.row, recycle(scratch.statics));
+    if !room.static_row.is_empty() {
+        let row = RowView::trusted(&room.static_row);
+        live_cells(row, Deletion::LIVE, now, table, &mut statics, &mut progress.dead);
+    }
+    let mut reached = None;
+    let mut is_whole = true;
+    while more && reached.is_none() {
+        let (token, key) = fragments.key();
+        match fragments.fragment() {
+            Some(Fragment::Row { comparable, .. }) if !is_known(comparable) => {
+                is_whole = false;
+                break;
+            }
+            Some(Fragment::Row { clustering, comparable, row }) => {
+                let mut cells = recycle(row_room);
+                let live = live_cells(row, Deletion::LIVE, now, table, &mut cells, &mut progress.dead);
+                progress.tell_dead();
+                if let Some(liveness) = live {
+                    let (cells, static_cells, static_only) = (&*cells, &*statics, false);
+                    reached = progress.give(&LiveRow {
+                        token,
+                        key,
+                        clustering,
+                        comparable,
+                        liveness,
+                        cells,
+                        static_cells,
+                        static_only,
+                    });
+                }
+                row_room = recycle(cells);
+                if reached.is_none() && progress.visit(row.blob().len()) {
+                    progress.last.clear();
+                    progress.last.extend_from_slice(comparable);
+                    reached = Some(Reached::Paused);
+                }
+            }
+            Some(Fragment::RangeMarker { .. }) => progress.dead += 1,
+            _ => break,
+        }
+        if reached.is_none() {
+            more = fragments.step();
+        }
+    }
+    progress.tell_dead();
+    if reached.is_none() && is_whole && known_until.is_none() {
+        let (token, key) = fragments.key();
+        reached = Some(progress.give_static(token, key, &statics).unwrap_or(Reached::PartitionEnd));
+    }
+    room.cells.statics = recycle(statics);
+    room.cells.row = row_room;
+    reached
+}
