@@ -9,6 +9,8 @@
 
 #[path = "golden/archive.rs"]
 mod archive;
+#[path = "golden/column_ids.rs"]
+mod column_ids;
 #[path = "golden/counters.rs"]
 mod counters;
 #[path = "golden/directory.rs"]

@@ -9,18 +9,18 @@ use std::path::PathBuf;
 /// The host id of the node that wrote the directory.
 const HOST_ID: &str = "3b079a67-7015-4dd4-81e7-23ac25b66920";
 
-fn text(cell: &Option<Vec<u8>>) -> String {
+pub(super) fn text(cell: &Option<Vec<u8>>) -> String {
     String::from_utf8(cell.clone().expect("a value")).expect("text")
 }
 
-fn one(world: &mut World, statement: &str) -> Outcome {
+pub(super) fn one(world: &mut World, statement: &str) -> Outcome {
     let options = QueryOptions { now_in_seconds: Some(NOW), ..QueryOptions::default() };
     let answer = world.query(vec![(statement.to_owned(), options)]).remove(0);
     answer.unwrap_or_else(|error| panic!("{statement}: {error:?}"))
 }
 
 /// Files of the directory, placed under `root`.
-fn placed(files: &Files, from: &str, root: &str) -> Vec<(PathBuf, Vec<u8>)> {
+pub(super) fn placed(files: &Files, from: &str, root: &str) -> Vec<(PathBuf, Vec<u8>)> {
     let under = files.iter().filter_map(|(name, bytes)| Some((name.strip_prefix(from)?, bytes)));
     under.map(|(name, bytes)| (PathBuf::from(format!("{root}{name}")), bytes.clone())).collect()
 }

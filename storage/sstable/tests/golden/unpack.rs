@@ -31,7 +31,10 @@ pub(crate) fn unpack(compressed: &[u8]) -> Files {
         let text =
             |field: &[u8]| field.iter().take_while(|byte| **byte != 0).map(|byte| *byte as char).collect::<String>();
         let len = usize::from_str_radix(text(&head[124..136]).trim(), 8).expect("a length");
-        files.insert(text(&head[..100]), tail[..len].to_vec());
+        // A long name is split in two.
+        let folder = if head[257..263] == *b"ustar\0" { text(&head[345..500]) } else { String::new() };
+        let name = if folder.is_empty() { text(&head[..100]) } else { format!("{folder}/{}", text(&head[..100])) };
+        files.insert(name, tail[..len].to_vec());
         rest = &tail[len.next_multiple_of(512).min(tail.len())..];
     }
     files
