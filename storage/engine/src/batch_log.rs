@@ -9,14 +9,14 @@
 //! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing
 //! takes no hop to another shard, and after a start with another number of shards each batch is found by exactly one.
 //!
-//! A batch is a row of Cassandra's table, in a format of our own, which the column `version` names. An element of the
-//! column `mutations`, all integers little-endian:
+//! A batch is a row of Cassandra's table, in a format of our own, which the column `version` names: an element of the
+//! column `mutations` is an encoded mutation. Earlier versions of the program, which numbered columns anew at every
+//! start, wrote elements that say what the mutation's column ids mean; all integers little-endian:
 //! ```text
 //! number of column lists u16
 //! per list: length u32, body as in a commit log's record of kind 4
 //! mutation, to the end
 //! ```
-//! The lists say what the mutation's column ids mean, because the next start gives ids anew.
 //!
 //! Invariants: the removal of a batch carries the batch's own timestamp, at which a deletion wins; the memtable frees
 //! removed batches once they are most of it.
@@ -34,11 +34,13 @@ use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Table, TableId, Token};
-use runtime::{Class, HashMap};
+use runtime::Class;
 use std::rc::Rc;
 
 /// The value of `version` for this format; no version of Cassandra's messages is the same.
-pub const BATCH_VERSION: i32 = 0x4865_0001;
+pub const BATCH_VERSION: i32 = 0x4865_0002;
+/// The value of `version` for elements with column lists. Read only.
+pub const BATCH_VERSION_WITH_LISTS: i32 = 0x4865_0001;
 /// While `system.batches` takes less memory than this, in bytes, removed batches are not freed.
 pub const SHED_BYTES_MIN: usize = 1 << 20;
 /// Partitions that are copied between two calls of `yield_if_needed`.
@@ -58,7 +60,7 @@ pub struct BatchId {
 pub struct StoredBatch {
     /// Its name.
     pub id: BatchId,
-    /// The batch's mutations, with the column ids of this run; tables that are gone are left out.
+    /// The batch's mutations; tables that are gone are left out.
     pub mutations: Vec<Mutation>,
 }
 
@@ -79,16 +81,14 @@ impl Store {
     pub async fn put_batch(&self, batches: &Table, id: BatchId, mutations: &[Mutation]) -> Result<(), Error> {
         let columns = BatchColumns::of(batches);
         let timestamp = id.timestamp;
-        let mut elements = Vec::with_capacity(mutations.len());
-        for (n, mutation) in mutations.iter().enumerate() {
-            elements.push((path_of(id, n), self.element(mutation)?));
-        }
+        let numbered = mutations.iter().enumerate();
+        let elements: Vec<_> = numbered.map(|(n, mutation)| (path_of(id, n), mutation.bytes())).collect();
         let mut builder = MutationBuilder::new(&id.uuid);
         builder.table(batches.id);
         builder.row(Clustering(&[]), |out| {
             let liveness = Some(Liveness { timestamp, expiry: None });
             let version = BATCH_VERSION.to_be_bytes();
-            let list = elements.iter().map(|(path, value)| (columns.mutations, Some(&path[..]), &value[..]));
+            let list = elements.iter().map(|(path, value)| (columns.mutations, Some(&path[..]), *value));
             let mut cells: Vec<_> = list.chain([(columns.version, None, &version[..])]).collect();
             cells.sort_by_key(|(column, path, _)| (*column, *path));
             let mut row = RowBuilder::new(out, liveness, Deletion::LIVE);
@@ -124,17 +124,26 @@ impl Store {
         self.read(&command, &mut found).await?;
         let mut stored = Vec::with_capacity(found.batches.len());
         for (id, version, elements) in found.batches {
-            if version != Some(BATCH_VERSION) {
-                tracing::warn!(?version, "a batch of an unknown format is left where it is");
-                continue;
-            }
+            let has_lists = match version {
+                Some(BATCH_VERSION) => false,
+                Some(BATCH_VERSION_WITH_LISTS) => true,
+                _ => {
+                    tracing::warn!(?version, "a batch of an unknown format is left where it is");
+                    continue;
+                }
+            };
             let mut mutations = Vec::with_capacity(elements.len());
             for element in elements {
                 let truncated = |table: TableId| {
                     let of_table = truncations.iter().find(|(truncated, _)| *truncated == table);
                     of_table.is_some_and(|(_, truncation)| id.timestamp <= truncation.at_millis.saturating_mul(1000))
                 };
-                let mutation = self.mutation_of(&element, truncated).ok_or_else(|| Error::Corrupt {
+                let decoded = match has_lists {
+                    true => split_element(&element),
+                    false => Mutation::decode(element).ok().map(|mutation| (Vec::new(), mutation)),
+                };
+                let mutation = decoded.map(|(lists, mutation)| self.known_part(&lists, mutation, truncated));
+                let mutation = mutation.ok_or_else(|| Error::Corrupt {
                     path: self.parts().log.directory.clone(),
                     offset: 0,
                     what: "malformed batch in system.batches",
@@ -148,16 +157,11 @@ impl Store {
 }
 
 impl Store {
-    /// Encodes a mutation for keeping it on disk over starts, in the form of an element of `mutations`. Fails for
-    /// tables that are not known.
-    pub fn portable(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
-        self.element(mutation)
-    }
-
-    /// Decodes what [`Store::portable`] encoded, with the column ids of this run. `None` for other bytes; `Some(None)`
-    /// if the mutation's tables are gone.
-    pub fn from_portable(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
-        self.mutation_of(bytes, |_| false)
+    /// Decodes a mutation with column lists, in the form of the elements of `mutations` that earlier versions wrote.
+    /// `None` for other bytes; `Some(None)` if the mutation's tables are gone.
+    pub fn mutation_with_lists(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
+        let (lists, mutation) = split_element(bytes)?;
+        Some(self.known_part(&lists, mutation, |_| false))
     }
 }
 
@@ -202,50 +206,30 @@ impl RowSink for BatchSink {
 }
 
 impl Store {
-    /// A mutation with the column lists of its tables.
-    fn element(&self, mutation: &Mutation) -> Result<Vec<u8>, Error> {
+    /// A mutation less its tables that are gone or truncated; `None` if nothing is left. `lists` say what its column
+    /// ids mean, if they are not those of the schema.
+    fn known_part(
+        &self,
+        lists: &[ColumnList],
+        mutation: Mutation,
+        truncated: impl Fn(TableId) -> bool,
+    ) -> Option<Mutation> {
         let tables = self.parts().tables.borrow();
-        let mut lists: Vec<&Rc<_>> = Vec::new();
-        for update in mutation.updates() {
-            let state = tables.get(&update.table).ok_or(Error::UnknownTable(update.table))?;
-            if !lists.iter().any(|list| Rc::ptr_eq(list, &state.list)) {
-                lists.push(&state.list);
-            }
-        }
-        let lists_bytes: usize = lists.iter().map(|list| 4 + list.record.len()).sum();
-        let mut out = Vec::with_capacity(2 + lists_bytes + mutation.bytes().len());
-        out.extend_from_slice(&(lists.len() as u16).to_le_bytes());
-        for list in lists {
-            out.extend_from_slice(&(list.record.len() as u32).to_le_bytes());
-            out.extend_from_slice(&list.record);
-        }
-        out.extend_from_slice(mutation.bytes());
-        Ok(out)
-    }
-
-    /// The mutation of an element, with the column ids of this run, less tables that are gone or truncated. `None` for
-    /// bytes that [`Store::element`] did not make; `Some(None)` if nothing is left.
-    fn mutation_of(&self, element: &[u8], truncated: impl Fn(TableId) -> bool) -> Option<Option<Mutation>> {
-        let (lists, mutation) = split_element(element)?;
-        let tables = self.parts().tables.borrow();
-        let mut renumberings = HashMap::default();
-        for list in &lists {
-            if let Some(state) = tables.get(&list.table) {
-                renumberings.insert(list.table, ColumnMapping::new(list, &state.table));
-            }
-        }
-        let as_it_is = |table| matches!(renumberings.get(&table), Some(ColumnMapping::Same)) && !truncated(table);
-        if mutation.updates().all(|update| as_it_is(update.table)) {
-            return Some(Some(mutation));
+        let mapping = |table: TableId| {
+            let list = lists.iter().find(|list| list.table == table);
+            let state = tables.get(&table).filter(|_| !truncated(table))?;
+            Some(list.map_or(ColumnMapping::Same, |list| ColumnMapping::new(list, &state.table)))
+        };
+        if mutation.updates().all(|update| matches!(mapping(update.table), Some(ColumnMapping::Same))) {
+            return Some(mutation);
         }
         let mut builder = MutationBuilder::new(mutation.key());
         for update in mutation.updates() {
-            let Some(renumbering) = renumberings.get(&update.table).filter(|_| !truncated(update.table)) else {
-                continue;
-            };
-            renumbering.add_to(&mut builder, &update);
+            if let Some(mapping) = mapping(update.table) {
+                mapping.add_to(&mut builder, &update);
+            }
         }
-        Some((!builder.is_empty()).then(|| builder.finish()))
+        (!builder.is_empty()).then(|| builder.finish())
     }
 
     /// Frees the memory of removed batches, once it is worth the while: live rows are copied to a new memtable.

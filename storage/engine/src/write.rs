@@ -5,7 +5,6 @@
 //! outcome, must expect either. Passes on the memtables are held from the append to the apply.
 
 use crate::commitlog::group::GroupState;
-use crate::commitlog::logged_table::LoggedTable;
 use crate::error::Error;
 use crate::index::{IndexState, IndexTarget};
 use crate::memory::Reserved;
@@ -20,7 +19,7 @@ use std::rc::Rc;
 
 /// Where one table's part of a mutation goes.
 pub(crate) struct Target {
-    pub(crate) list: Rc<LoggedTable>,
+    pub(crate) table: TableId,
     /// Whether the table's writes go to the log.
     is_logged: bool,
     pub(crate) memtable: Rc<Memtable>,
@@ -69,8 +68,8 @@ pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targ
             true => Vec::new(),
             false => index_targets(&tables, state),
         };
-        let (list, memtable) = (state.list.clone(), state.memtable.clone());
-        let target = Target { list, is_logged: state.durable_writes, memtable, _pass: pass, indexes };
+        let (table, memtable) = (update.table, state.memtable.clone());
+        let target = Target { table, is_logged: state.durable_writes, memtable, _pass: pass, indexes };
         match first {
             None => first = Some(target),
             Some(_) => more.push(target),

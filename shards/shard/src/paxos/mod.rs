@@ -17,7 +17,7 @@ pub(crate) mod unsettled;
 
 use ballot::Ballot;
 
-/// An update in the form in which it is stored; see [`engine::Store::portable`].
+/// An update: an encoded mutation of the partition.
 pub(crate) type Update = Vec<u8>;
 
 /// What a round proposes to write.

@@ -1,9 +1,10 @@
 //! The state of a Paxos acceptor in `system.paxos`: one row per partition and table, with Cassandra's columns. It is
 //! stored on the core that owns the partition and lives as long as in Cassandra.
 //!
-//! An update is stored in the form of [`engine::Store::portable`]; the version columns have [`UPDATE_VERSION`], because
-//! the form is not one of Cassandra's messages. The timestamp of every cell is the time of its ballot, so that the
-//! later ballot wins, and the deletion of a proposal by its commit wins over the proposal.
+//! An update is an encoded mutation; the version columns have [`UPDATE_VERSION`], because the form is not one of
+//! Cassandra's messages, or [`UPDATE_VERSION_WITH_LISTS`] in rows that earlier versions wrote. The timestamp of every
+//! cell is the time of its ballot, so that the later ballot wins, and the deletion of a proposal by its commit wins
+//! over the proposal.
 //!
 //! Invariants: promises, proposals and commits are durable before they are answered, in every mode of the log, except
 //! for the promise of an only replica; a commit and what it writes are one mutation, seen and recovered together.
@@ -23,7 +24,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// The value of the version columns for updates in this form; no version of Cassandra's messages has it.
-pub(crate) const UPDATE_VERSION: i32 = 0x4865_0001;
+pub(crate) const UPDATE_VERSION: i32 = 0x4865_0002;
+/// The value of the version columns for updates that [`engine::Store::mutation_with_lists`] decodes. Read only.
+const UPDATE_VERSION_WITH_LISTS: i32 = 0x4865_0001;
 /// Shortest time to live of the state, seconds; the table's `gc_grace_seconds` applies if longer.
 const TTL_SECONDS_MIN: i32 = 3 * 3600;
 
@@ -138,17 +141,9 @@ impl<'s> StoredAcceptor<'s> {
 
     /// The mutation that a proposal makes in the table.
     fn changes(&self, proposal: &Proposal<Update>) -> Result<MutationBuilder, Failure> {
-        let update = match &proposal.update {
-            Some(update) => self.decoded(update)?,
-            None => None,
-        };
-        Ok(update.map_or_else(|| MutationBuilder::new(&self.key.key), MutationBuilder::continuing))
-    }
-
-    /// The mutation of a stored update, with the columns that the table currently has; `None` if no column is left.
-    fn decoded(&self, update: &[u8]) -> Result<Option<Mutation>, Failure> {
-        let decoded = self.shard.store().from_portable(update);
-        decoded.ok_or_else(|| Failure::server("system.paxos holds a proposal that cannot be read"))
+        let Some(update) = &proposal.update else { return Ok(MutationBuilder::new(&self.key.key)) };
+        let mutation = Mutation::decode(update.clone()).map_err(|_| unreadable())?;
+        Ok(MutationBuilder::continuing(mutation))
     }
 
     async fn state(&self) -> Result<Acceptor<Update>, Failure> {
@@ -166,16 +161,27 @@ impl<'s> StoredAcceptor<'s> {
         read.map_err(|error| failure(&self.shard.schema(), Some(self.paxos.id), error))?;
         let value = |name: &str| found.cells.get(&id_of(&self.paxos, name));
         let ballot = |name: &str| value(name).and_then(|bytes| Ballot::from_bytes(bytes));
-        let written_here = |name: &str| value(name).is_some_and(|version| **version == UPDATE_VERSION.to_be_bytes());
+        let update = |name: &str, version: &str| {
+            let update = value(name).filter(|update| !update.is_empty());
+            let (Some(update), Some(version)) = (update, value(version)) else { return Ok(None) };
+            match <[u8; 4]>::try_from(&version[..]).map(i32::from_be_bytes) {
+                Ok(UPDATE_VERSION) => Ok(Some(update.clone())),
+                Ok(UPDATE_VERSION_WITH_LISTS) => {
+                    let mutation = self.shard.store().mutation_with_lists(update).ok_or_else(unreadable)?;
+                    Ok(mutation.map(Mutation::into_bytes))
+                }
+                // Of Cassandra.
+                _ => Ok(None),
+            }
+        };
         // A change that was truncated must not come back.
         let kept = |Proposal { ballot, update }| {
             let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
             Proposal { ballot, update: update.filter(|_: &Update| !gone) }
         };
         let proposal = |ballot_name: &str, name: &str, version: &str| {
-            let ballot = ballot(ballot_name)?;
-            let update = value(name).filter(|update| !update.is_empty() && written_here(version)).cloned();
-            Some(kept(Proposal { ballot, update }))
+            let Some(ballot) = ballot(ballot_name) else { return Ok(None) };
+            Ok(Some(kept(Proposal { ballot, update: update(name, version)? })))
         };
         if let Some(unsettled) = self.shard.unsettled().get(self.table.id, self.key) {
             // No round came after it, and it is uncertain whether it was committed.
@@ -183,8 +189,8 @@ impl<'s> StoredAcceptor<'s> {
         }
         Ok(Acceptor {
             promised: ballot("in_progress_ballot").max(ballot("in_progress_read_ballot")),
-            accepted: proposal("proposal_ballot", "proposal", "proposal_version"),
-            committed: proposal("most_recent_commit_at", "most_recent_commit", "most_recent_commit_version"),
+            accepted: proposal("proposal_ballot", "proposal", "proposal_version")?,
+            committed: proposal("most_recent_commit_at", "most_recent_commit", "most_recent_commit_version")?,
         })
     }
 
@@ -202,6 +208,11 @@ impl<'s> StoredAcceptor<'s> {
         let applied = self.shard.store().apply_durably(mutation, false).await;
         applied.map_err(|error| failure(&self.shard.schema(), Some(self.paxos.id), error))
     }
+}
+
+/// The failure for an update that does not decode.
+fn unreadable() -> Failure {
+    Failure::server("system.paxos holds a proposal that cannot be read")
 }
 
 /// A column of `system.paxos`.

@@ -1,9 +1,9 @@
-//! Maps the column ids of an earlier run to those of this run.
+//! Maps the column ids of a run of an earlier version of the program to those that the schema has.
 //!
-//! Columns get new ids at every start, so mutations are kept on disk together with a [`ColumnList`]. Static and
-//! regular columns are found again by name and kind, among the table's columns and then among its dropped ones;
-//! readers leave out what was written before the drop. Cells of columns that are found in neither are dropped here.
-//! Mutations carry no ids of key columns, so renaming a key column changes nothing.
+//! Such a version numbered columns anew at every start, so it kept mutations on disk together with a [`ColumnList`].
+//! Static and regular columns are found again by name and kind, among the table's columns and then among its dropped
+//! ones; readers leave out what was written before the drop. Cells of columns that are found in neither are dropped
+//! here. Mutations carry no ids of key columns, so renaming a key column changes nothing.
 //!
 //! Invariants: rows are encoded again only if the id of some column has changed; a row that has lost all its cells is
 //! not written.
@@ -14,11 +14,11 @@ use model::row::{Cell, RowBuilder, RowView};
 use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Table};
 use runtime::HashMap;
 
-/// What the column ids of one table's mutations mean in this run.
+/// What the column ids of one table's mutations are in the schema.
 pub(crate) enum ColumnMapping {
-    /// The ids have not changed, or the table is of no interest.
+    /// They are the same.
     Same,
-    /// From the id in the mutations to the id in this run; columns that are not known are missing.
+    /// From the id in the mutations to the id in the schema; columns that are not known are missing.
     Moved(HashMap<ColumnId, ColumnId>),
 }
 
@@ -37,7 +37,7 @@ impl ColumnMapping {
         if same { ColumnMapping::Same } else { ColumnMapping::Moved(ids) }
     }
 
-    /// One table's update with the ids of this run; `None` if it can be used as it is.
+    /// One table's update with the ids of the schema; `None` if it can be used as it is.
     pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
         let ColumnMapping::Moved(_) = self else { return None };
         let mut builder = MutationBuilder::new(key);
@@ -45,7 +45,7 @@ impl ColumnMapping {
         Some(builder.finish())
     }
 
-    /// Adds one table's update with the ids of this run to a mutation of the same key.
+    /// Adds one table's update with the ids of the schema to a mutation of the same key.
     pub(crate) fn add_to(&self, builder: &mut MutationBuilder, update: &TableUpdate<'_>) {
         builder.table(update.table);
         builder.delete_partition(update.partition_deletion);
@@ -69,7 +69,7 @@ impl ColumnMapping {
         }
     }
 
-    /// Puts the row with the ids of this run into `out`. Returns whether anything is left of it.
+    /// Puts the row with the ids of the schema into `out`. Returns whether anything is left of it.
     fn row(&self, row: RowView<'_>, out: &mut Vec<u8>) -> bool {
         out.clear();
         match self {

@@ -1,16 +1,15 @@
 //! A group: records that become durable together, with one write.
 //!
 //! Invariants: header and payload lie in one aligned buffer, which is padded with zeros to whole blocks when the
-//! group is written; the group knows the tables of its records, so that the writer can add the column lists that the
-//! segment lacks.
+//! group is written; the group knows the tables of its records, which name them by number.
 
-use super::logged_table::LoggedTable;
 use super::position::LogPosition;
 use super::record::{
-    END_BYTES, KIND_COLUMNS, KIND_CUT_MUTATION, KIND_MUTATION, KIND_ROW, KIND_TABLES, RECORD_HEADER_BYTES,
-    TABLE_ID_BYTES, TIMESTAMP_BYTES, record_header,
+    END_BYTES, KIND_CUT_MUTATION, KIND_MUTATION, KIND_ROW, KIND_TABLES, RECORD_HEADER_BYTES, TABLE_ID_BYTES,
+    TIMESTAMP_BYTES, record_header,
 };
 use super::segment::{BLOCK_BYTES, GROUP_HEADER_BYTES, GroupFrame, Header};
+use model::TableId;
 use model::mutation::{cut_out_row, cut_out_table};
 use runtime::AlignedBuf;
 use runtime::gate::Permit;
@@ -27,8 +26,8 @@ const GROUP_BYTES_START: usize = 64 << 10;
 /// Most buffers kept for later groups.
 const SPARE_BUFFERS_MAX: usize = 3;
 
-/// The most bytes that the writer adds to a group besides the ids and column lists of its tables: the header of the
-/// record of table ids, the end of the previous segment, and a timestamp.
+/// The most bytes that the writer adds to a group besides the ids of its tables: the header of the record of table
+/// ids, the end of the previous segment, and a timestamp.
 pub(crate) const ADDED_BYTES_MAX: usize = RECORD_HEADER_BYTES + RECORD_HEADER_BYTES + END_BYTES + TIMESTAMP_BYTES;
 
 /// Records that wait to be written, or are being written.
@@ -37,9 +36,7 @@ pub(crate) struct Group {
     len: usize,
     records: u32,
     /// The tables of the group's mutations; a table's number is its index.
-    tables: Vec<Rc<LoggedTable>>,
-    /// Bytes of the ids and column lists of all `tables`.
-    tables_bytes: usize,
+    tables: Vec<TableId>,
     /// Whether a mutation names its table by number, so that the group needs a record of table ids.
     cut: bool,
     permits: Vec<Permit>,
@@ -53,39 +50,32 @@ impl Group {
             len: GROUP_HEADER_BYTES,
             records: 0,
             tables: Vec::new(),
-            tables_bytes: 0,
             cut: false,
             permits: Vec::new(),
             state: Rc::default(),
         }
     }
 
-    /// Bytes of the group if the segment lists none of its tables yet, not counting [`ADDED_BYTES_MAX`].
+    /// The most bytes that the group may have when it is written, not counting [`ADDED_BYTES_MAX`].
     pub(crate) fn bytes_max(&self) -> usize {
-        self.len + self.tables_bytes
+        self.len + self.tables.len() * TABLE_ID_BYTES
     }
 
     /// What [`Group::bytes_max`] would be with one more mutation of these tables.
-    pub(crate) fn bytes_with<'t>(&self, mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
-        self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| self.number(table).is_none()))
+    pub(crate) fn bytes_with(&self, mutation: &[u8], tables: impl Iterator<Item = TableId>) -> usize {
+        self.bytes_max() + mutation_bytes(mutation, tables.filter(|table| self.number(*table).is_none()))
     }
 
-    fn number(&self, table: &Rc<LoggedTable>) -> Option<usize> {
-        self.tables.iter().position(|known| Rc::ptr_eq(known, table))
+    fn number(&self, table: TableId) -> Option<usize> {
+        self.tables.iter().position(|known| *known == table)
     }
 
     /// Adds a mutation of `tables`, in the shortest kind of record that can hold it.
-    pub(crate) fn push<'t>(
-        &mut self,
-        mutation: &[u8],
-        tables: impl Iterator<Item = &'t Rc<LoggedTable>>,
-        permit: Permit,
-    ) {
+    pub(crate) fn push(&mut self, mutation: &[u8], tables: impl Iterator<Item = TableId>, permit: Permit) {
         let mut last = 0;
         for table in tables {
             last = self.number(table).unwrap_or_else(|| {
-                self.tables_bytes += table_bytes(table);
-                self.tables.push(table.clone());
+                self.tables.push(table);
                 self.tables.len() - 1
             });
         }
@@ -103,18 +93,13 @@ impl Group {
     }
 
     /// Adds the record of table ids if a mutation names its table by number. Returns the group's tables.
-    pub(crate) fn close_tables(&mut self) -> Vec<Rc<LoggedTable>> {
+    pub(crate) fn close_tables(&mut self) -> Vec<TableId> {
         let tables = std::mem::take(&mut self.tables);
         if self.cut {
-            let ids: Vec<&[u8]> = tables.iter().map(|table| &table.id.0[..]).collect();
+            let ids: Vec<&[u8]> = tables.iter().map(|table| &table.0[..]).collect();
             self.push_record(KIND_TABLES, &ids);
         }
         tables
-    }
-
-    /// Adds a table's column list.
-    pub(crate) fn push_list(&mut self, table: &LoggedTable) {
-        self.push_record(KIND_COLUMNS, &[&table.record]);
     }
 
     /// Adds an encoded record.
@@ -182,12 +167,8 @@ impl GroupWaiters {
 }
 
 /// The most bytes that a mutation adds to a group that knows none of `tables`.
-pub(crate) fn mutation_bytes<'t>(mutation: &[u8], tables: impl Iterator<Item = &'t Rc<LoggedTable>>) -> usize {
-    RECORD_HEADER_BYTES + mutation.len() + tables.map(|table| table_bytes(table)).sum::<usize>()
-}
-
-fn table_bytes(table: &LoggedTable) -> usize {
-    TABLE_ID_BYTES + RECORD_HEADER_BYTES + table.record.len()
+pub(crate) fn mutation_bytes(mutation: &[u8], tables: impl Iterator<Item = TableId>) -> usize {
+    RECORD_HEADER_BYTES + mutation.len() + tables.count() * TABLE_ID_BYTES
 }
 
 /// Spare buffers for groups.

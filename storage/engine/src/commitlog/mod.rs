@@ -1,13 +1,13 @@
 //! The commit log of a shard: records are committed in groups, to segments whose files are recycled.
 //!
 //! 1. `Log::append` copies a record into the group that is open. A group that is full is sealed and waits in a queue.
-//! 2. The log's task (`writer`) takes one group at a time, adds the column lists that the segment lacks, and makes it
-//!    durable with one write. When that completes, the group's writers wake; meanwhile the next group fills.
+//! 2. The log's task (`writer`) takes one group at a time and makes it durable with one write. When that completes, the
+//!    group's writers wake; meanwhile the next group fills.
 //! 3. The next segment is prepared in the background before the active one is full.
 //!
 //! `shard_log` is a shard's log from a start to the stop, `segment` the file format of a segment, `record` the format
 //! of its records. `segment_reader` and `segment_scan` read segments at a start, `old_segments` keeps track of them,
-//! and `column_mapping` translates column ids of earlier runs.
+//! and `column_mapping` translates the column ids of segments that were written before the schema had ids.
 //!
 //! Invariants:
 //! * one write is in flight, in one segment; a segment's first group is written after the last group of the segment
@@ -20,7 +20,6 @@
 
 pub(crate) mod column_mapping;
 pub(crate) mod group;
-pub(crate) mod logged_table;
 pub(crate) mod old_segments;
 pub mod position;
 pub mod record;
@@ -34,7 +33,6 @@ pub(crate) mod writer;
 use crate::error::Error;
 use crate::options::SyncMode;
 use group::{ADDED_BYTES_MAX, Buffers, GROUP_BYTES_MAX, Group, GroupState, Outcome};
-use logged_table::LoggedTable;
 use model::row::NO_TIMESTAMP;
 use model::{ShardMap, TableId};
 use position::LogPosition;
@@ -141,8 +139,6 @@ struct ActiveSegment {
     segment: Rc<Segment>,
     /// The offset of the next group.
     offset: u32,
-    /// The tables whose column lists the segment holds, as they were last listed.
-    listed: HashMap<TableId, Rc<LoggedTable>>,
     /// For each table with records in the segment, the offset of the last group that has some.
     dirty: HashMap<TableId, u32>,
     /// Id and end of the previous segment, until this segment's first group has recorded them.
@@ -269,12 +265,11 @@ impl Log {
     }
 
     /// Adds an admitted mutation of `tables` to the open group. The caller must not await anything between
-    /// [`Log::admit`] and this. Fails if the mutation does not fit an empty segment together with its tables' column
-    /// lists.
-    pub(crate) fn append<'t>(
+    /// [`Log::admit`] and this. Fails if the mutation does not fit an empty segment.
+    pub(crate) fn append(
         &self,
         mutation: &[u8],
-        tables: impl Iterator<Item = &'t Rc<LoggedTable>> + Clone,
+        tables: impl Iterator<Item = TableId> + Clone,
         permit: Permit,
     ) -> Result<Rc<GroupState>, Error> {
         let shared = &self.0;
@@ -453,13 +448,7 @@ impl LogState {
 
 impl ActiveSegment {
     fn new(segment: Segment, previous: Option<(u64, u32)>) -> ActiveSegment {
-        ActiveSegment {
-            segment: Rc::new(segment),
-            offset: HEADER_BYTES,
-            listed: HashMap::default(),
-            dirty: HashMap::default(),
-            previous,
-        }
+        ActiveSegment { segment: Rc::new(segment), offset: HEADER_BYTES, dirty: HashMap::default(), previous }
     }
 
     fn position(&self) -> LogPosition {

@@ -3,7 +3,7 @@
 //! Invariants: decoding accepts any bytes without panicking; an error names what is wrong.
 
 use model::mutation::{put_back_row, put_back_table};
-use model::{ColumnId, ColumnKind, CqlType, Table, TableId};
+use model::{ColumnId, ColumnKind, TableId};
 
 /// Bytes before a record's body: length u32, kind u8.
 pub const RECORD_HEADER_BYTES: usize = 5;
@@ -13,7 +13,7 @@ pub const KIND_COLUMN_LIST: u8 = 1;
 pub const KIND_MUTATION: u8 = 2;
 /// Where the records of other segments end.
 pub const KIND_ENDS: u8 = 3;
-/// A table's columns with their kinds.
+/// A table's columns with their kinds. Read only, as [`KIND_COLUMN_LIST`].
 pub const KIND_COLUMNS: u8 = 4;
 /// A time, in microseconds: the node has given out no later write timestamp.
 pub const KIND_TIMESTAMP: u8 = 5;
@@ -168,8 +168,8 @@ pub fn ends(body: &[u8]) -> Result<impl Iterator<Item = (u64, u32)>, &'static st
     }))
 }
 
-/// The columns of a table as a segment records them: they give the column ids in the mutations that follow their
-/// meaning.
+/// The columns of a table as earlier versions of the program recorded them beside mutations, to say what the column ids
+/// in those mutations mean.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ColumnList {
     /// The table.
@@ -196,39 +196,6 @@ pub struct LoggedColumn {
 }
 
 impl ColumnList {
-    /// The columns of a table, and its dropped columns: a write under way may still carry them.
-    pub fn of(table: &Table) -> ColumnList {
-        let logged = |id: ColumnId, name: &String, kind: ColumnKind, cql_type: &CqlType| LoggedColumn {
-            id,
-            name: name.clone(),
-            kind,
-            cql_type: cql_type.to_string(),
-        };
-        let columns = table.columns.iter().map(|column| logged(column.id, &column.name, column.kind, &column.cql_type));
-        let gone = table.dropped.iter().filter(|dropped| table.column_by_id(dropped.id).is_none());
-        let gone = gone.map(|dropped| logged(dropped.id, &dropped.name, dropped.kind, &dropped.cql_type));
-        ColumnList {
-            table: table.id,
-            keyspace: table.keyspace.clone(),
-            name: table.name.clone(),
-            columns: columns.chain(gone).collect(),
-        }
-    }
-
-    /// Appends the body of a [`KIND_COLUMNS`] record.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        out.extend_from_slice(&self.table.0);
-        push_text(out, &self.keyspace);
-        push_text(out, &self.name);
-        out.extend_from_slice(&(self.columns.len() as u32).to_le_bytes());
-        for column in &self.columns {
-            out.extend_from_slice(&column.id.0.to_le_bytes());
-            out.push(kind_code(column.kind));
-            push_text(out, &column.name);
-            push_text(out, &column.cql_type);
-        }
-    }
-
     /// Decodes a column list in either format; `None` if it is malformed.
     pub fn decode(body: &[u8], format: ListFormat) -> Option<ColumnList> {
         let mut rest = body;
@@ -249,15 +216,6 @@ impl ColumnList {
     }
 }
 
-fn kind_code(kind: ColumnKind) -> u8 {
-    match kind {
-        ColumnKind::PartitionKey => 0,
-        ColumnKind::Clustering => 1,
-        ColumnKind::Static => 2,
-        ColumnKind::Regular => 3,
-    }
-}
-
 fn kind_of(code: u8) -> Option<ColumnKind> {
     Some(match code {
         0 => ColumnKind::PartitionKey,
@@ -266,11 +224,6 @@ fn kind_of(code: u8) -> Option<ColumnKind> {
         3 => ColumnKind::Regular,
         _ => return None,
     })
-}
-
-fn push_text(out: &mut Vec<u8>, text: &str) {
-    out.extend_from_slice(&(text.len() as u32).to_le_bytes());
-    out.extend_from_slice(text.as_bytes());
 }
 
 fn take<'a, const N: usize>(rest: &mut &'a [u8]) -> Option<&'a [u8; N]> {
@@ -305,8 +258,9 @@ mod tests {
                 cql_type: "map<text, int>".into(),
             }],
         };
-        let mut body = Vec::new();
-        list.encode(&mut body);
+        let text = |text: &str| [&(text.len() as u32).to_le_bytes(), text.as_bytes()].concat();
+        let column = [&[3, 0, 2][..], &text("ä"), &text("map<text, int>")].concat();
+        let body = [&[7; 16][..], &text("ks"), &text("t"), &1u32.to_le_bytes(), &column].concat();
         let mut payload = Vec::new();
         payload.extend_from_slice(&record_header(KIND_COLUMNS, body.len()));
         payload.extend_from_slice(&body);

@@ -20,8 +20,11 @@ use std::rc::Rc;
 
 /// The first bytes of every segment.
 pub const MAGIC: [u8; 8] = *b"HELENUSC";
+/// The version of segments whose column ids are those of [`ColumnIds::OfRun`]. Read only: earlier versions of the
+/// program wrote it.
+pub const VERSION_OF_RUN: u32 = 1;
 /// The version of the format that is written.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// Bytes of the header block.
 pub const HEADER_BYTES: u32 = 4096;
 /// Alignment of groups, bytes.
@@ -45,6 +48,15 @@ const SHARDS_AT: usize = 32;
 const IGNORE_MSB_AT: usize = 34;
 const HEADER_CRC_AT: usize = 36;
 
+/// What the column ids in a segment's mutations mean.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ColumnIds {
+    /// Columns as the run that wrote the segment numbered them; column lists in the segment say which is which.
+    OfRun,
+    /// The columns' ids for good, as the schema has them.
+    OfSchema,
+}
+
 /// A segment's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Header {
@@ -56,13 +68,19 @@ pub struct Header {
     pub segment_bytes: u32,
     /// The node's map from tokens to shards when the segment was written.
     pub shard_map: model::ShardMap,
+    /// What the column ids in its mutations mean.
+    pub column_ids: ColumnIds,
 }
 
 impl Header {
     /// Writes the header to the start of a zeroed block.
     pub fn encode(&self, block: &mut [u8]) {
         block[..8].copy_from_slice(&MAGIC);
-        block[VERSION_AT..LENGTH_AT].copy_from_slice(&VERSION.to_le_bytes());
+        let version = match self.column_ids {
+            ColumnIds::OfRun => VERSION_OF_RUN,
+            ColumnIds::OfSchema => VERSION,
+        };
+        block[VERSION_AT..LENGTH_AT].copy_from_slice(&version.to_le_bytes());
         block[LENGTH_AT..ID_AT].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[ID_AT..NONCE_AT].copy_from_slice(&self.id.to_le_bytes());
         block[NONCE_AT..SHARDS_AT].copy_from_slice(&self.nonce.to_le_bytes());
@@ -86,9 +104,11 @@ impl Header {
         let number = |at: usize, len: usize| {
             fields[at..at + len].iter().rev().fold(0u64, |value, byte| value << 8 | u64::from(*byte))
         };
-        if number(VERSION_AT, 4) != u64::from(VERSION) {
-            return Err("commit log segment of an unknown version");
-        }
+        let column_ids = match number(VERSION_AT, 4) as u32 {
+            VERSION_OF_RUN => ColumnIds::OfRun,
+            VERSION => ColumnIds::OfSchema,
+            _ => return Err("commit log segment of an unknown version"),
+        };
         let shard_map =
             model::ShardMap { shards: number(SHARDS_AT, 2) as u16, ignore_msb: number(IGNORE_MSB_AT, 1) as u8 };
         let segment_bytes = number(LENGTH_AT, 4) as u32;
@@ -100,7 +120,7 @@ impl Header {
         if number(ID_AT, 8) != id {
             return Err("segment header of another segment");
         }
-        Ok(Header { id, nonce: number(NONCE_AT, 8), segment_bytes, shard_map })
+        Ok(Header { id, nonce: number(NONCE_AT, 8), segment_bytes, shard_map, column_ids })
     }
 
     fn seeded(&self, offset: u32) -> crc32fast::Hasher {
@@ -270,7 +290,8 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        Header { id: id_of(7, 3), nonce: 99, segment_bytes: 64 << 10, shard_map: model::ShardMap::new(4) }
+        let (shard_map, column_ids) = (model::ShardMap::new(4), ColumnIds::OfSchema);
+        Header { id: id_of(7, 3), nonce: 99, segment_bytes: 64 << 10, shard_map, column_ids }
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! Reads the records of one segment in order, at a start, and hands them to a [`RecordSink`].
 //!
-//! Invariants: a mutation is handed on only after the column lists of all of its tables; a malformed record ends the
-//! scan with [`Error::Corrupt`].
+//! Invariants: in a segment whose column ids are those of its run, a mutation is handed on only after the column lists
+//! of all of its tables; a malformed record ends the scan with [`Error::Corrupt`].
 
 use super::position::LogPosition;
 use super::record::{self, ColumnList, Record, records};
-use super::segment::Header;
+use super::segment::{ColumnIds, Header};
 use super::segment_reader::{SegmentReader, Windows};
 use crate::error::Error;
 use model::TableId;
@@ -30,7 +30,7 @@ pub(crate) struct SegmentContents {
 
 /// Takes what a scan reads.
 pub(crate) trait RecordSink {
-    /// The columns of a table, for the mutations that follow.
+    /// The columns of a table, for the mutations that follow in a segment of [`ColumnIds::OfRun`].
     fn column_list(&mut self, list: &ColumnList);
 
     /// Whether mutations of a table are of any interest; those of others are not decoded.
@@ -73,6 +73,9 @@ pub(crate) async fn scan(
         // Column lists and table ids may follow the mutations of their group.
         for record in records(reader.payload(group)) {
             match record.map_err(corrupt)? {
+                Record::ColumnList(..) if header.column_ids == ColumnIds::OfSchema => {
+                    return Err(corrupt("column list in a segment without such"));
+                }
                 Record::ColumnList(body, format) => {
                     let list = ColumnList::decode(body, format).ok_or_else(|| corrupt("malformed column list"))?;
                     scan.listed.insert(list.table);
@@ -100,7 +103,7 @@ pub(crate) async fn scan(
 /// A scan under way.
 struct Scan {
     header: Header,
-    /// The tables whose columns the segment has listed so far.
+    /// The tables whose columns a segment of [`ColumnIds::OfRun`] has listed so far.
     listed: HashSet<TableId>,
     tables: BTreeMap<TableId, u32>,
     /// The entry of `tables` that was written last.
@@ -111,7 +114,7 @@ impl Scan {
     fn mutation(&mut self, body: &[u8], offset: u32, sink: &mut impl RecordSink) -> Result<(), &'static str> {
         let mut wanted = false;
         for table in tables_of(body) {
-            if !self.listed.contains(&table) {
+            if self.header.column_ids == ColumnIds::OfRun && !self.listed.contains(&table) {
                 return Err("mutation of a table whose columns are not listed");
             }
             if self.last != Some((table, offset)) {

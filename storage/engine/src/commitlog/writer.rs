@@ -8,7 +8,7 @@
 use super::group::{ADDED_BYTES_MAX, Group, GroupWaiters, Outcome};
 use super::position::LogPosition;
 use super::record::{TIMESTAMP_BYTES, push_ends, push_timestamp};
-use super::segment::{self, HEADER_BYTES, Header, Segment, id_of};
+use super::segment::{self, ColumnIds, HEADER_BYTES, Header, Segment, id_of};
 use super::{ActiveSegment, Blocked, FullSegment, LogOptions, LogState, NextSegment};
 use crate::error::Error;
 use crate::options::SyncMode;
@@ -37,6 +37,7 @@ pub(crate) fn new_header(options: &LogOptions, counter: u64) -> Header {
         nonce: runtime::rng::u64(),
         segment_bytes: options.segment_bytes,
         shard_map: options.shard_map,
+        column_ids: ColumnIds::OfSchema,
     }
 }
 
@@ -134,12 +135,7 @@ impl LogState {
             let mut active = self.active.borrow_mut();
             let active = &mut *active;
             for table in group.close_tables() {
-                let listed = active.listed.get(&table.id).is_some_and(|listed| Rc::ptr_eq(listed, &table));
-                if !listed {
-                    group.push_list(&table);
-                }
-                active.dirty.insert(table.id, active.offset);
-                active.listed.insert(table.id, table);
+                active.dirty.insert(table, active.offset);
             }
             if let Some(previous) = active.previous.take() {
                 let mut record = Vec::new();

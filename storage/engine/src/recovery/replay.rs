@@ -2,8 +2,8 @@
 //!
 //! 1. Under an unchanged shard map a shard reads only its own segments; otherwise it reads all of them and takes what
 //!    it owns in this run. Tables with LocalStrategy belong to shard 0.
-//! 2. Column lists in a segment give the column ids of its mutations their meaning. If the table's ids differ in this
-//!    run, rows are rewritten ([`crate::commitlog::column_mapping`]).
+//! 2. Rows of segments that were written before the schema had column ids are rewritten with those ids, if theirs
+//!    differ ([`crate::commitlog::column_mapping`]).
 //! 3. The end of each segment must agree with what later segments recorded about it.
 //!
 //! When the log starts, it makes the replayed tail durable before anything is served from it
@@ -134,7 +134,7 @@ struct Applier<'s> {
     log: &'s ShardLog,
     tables: &'s Tables,
     destinations: &'s HashMap<TableId, Destination>,
-    /// For each table, what the column ids in the segment's mutations mean.
+    /// For each table whose columns the segment lists, what the column ids in the segment's mutations mean.
     mappings: HashMap<TableId, ColumnMapping>,
     recorded_ends: &'s mut Vec<(u64, u32)>,
     stats: &'s mut ReplayStats,
@@ -156,7 +156,6 @@ impl RecordSink for Applier<'_> {
         let mut applied = false;
         for update in mutation.updates() {
             let Some(destination) = self.destinations.get(&update.table) else { continue };
-            let Some(mapping) = self.mappings.get(&update.table) else { continue };
             let truncated = destination.truncation.as_ref().is_some_and(|truncation| truncation.covers(position));
             let token = mutation.token();
             let owner = destination.home.owner(self.tables.shard_map, token);
@@ -165,7 +164,8 @@ impl RecordSink for Applier<'_> {
                 continue;
             }
             applied = true;
-            match mapping.update(mutation.key(), &update) {
+            let mapping = self.mappings.get(&update.table);
+            match mapping.and_then(|mapping| mapping.update(mutation.key(), &update)) {
                 None => destination.apply(mutation.token(), mutation.key(), &update),
                 Some(moved) => {
                     for update in moved.updates() {

@@ -1,7 +1,6 @@
 //! Tables and indexes that come, change, are truncated and go.
 
 use super::{LogPosition, Store};
-use crate::commitlog::logged_table::LoggedTable;
 use crate::error::Error;
 use crate::index::IndexState;
 use crate::sstables::truncation_lists;
@@ -12,8 +11,9 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 impl Store {
-    /// Makes a table known (idempotent; replaces the description on a new schema version). The ids of the columns of a
-    /// table that holds data do not change.
+    /// Makes a table known (idempotent; replaces the description on a new schema version). A column keeps its id, which
+    /// no other column of the table ever has. Before a dropped column is added again, under a new id, the table must be
+    /// flushed: cells in memtables stay hidden under the id that they were written with.
     pub fn add_table(&self, table: Arc<Table>, home: Home) {
         self.add_description(table.clone(), home);
         self.adopt_indexes(&table, home);
@@ -42,13 +42,6 @@ impl Store {
         let mut tables = parts.tables.borrow_mut();
         match tables.get_mut(&table.id) {
             Some(state) => {
-                if state.table.columns != table.columns {
-                    state.list = Rc::new(LoggedTable::new(&table));
-                    // Mutations of the new columns go to a group of their own, behind the new list.
-                    if let Some(log) = parts.log.get() {
-                        let _ = log.cut();
-                    }
-                }
                 state.memtable.set_table(table.clone());
                 let same_cells = state.table.columns == table.columns && state.table.dropped == table.dropped;
                 let adapted = (!same_cells).then(|| state.view.with_table(&table));

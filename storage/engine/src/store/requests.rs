@@ -55,8 +55,8 @@ impl Store {
                 .iter()
                 .for_each(|target| target.memtable.prefetch(mutation.token(), PrefetchStage::Partition));
         }
-        let lists = targets.as_slice().iter().map(|target| &target.list);
-        let group = log.append(mutation.bytes(), lists, permit)?;
+        let tables = targets.as_slice().iter().map(|target| target.table);
+        let group = log.append(mutation.bytes(), tables, permit)?;
         let write = Write { mutation, targets, _reserved: reserved, _pass: pass };
         if log.acknowledges_early() {
             write.apply();

@@ -1,7 +1,6 @@
 //! What a shard knows of one table: its description, its memtables and SSTables, and how far the log was flushed.
 
 use crate::commitlog::Cut;
-use crate::commitlog::logged_table::LoggedTable;
 use crate::commitlog::position::LogPosition;
 use crate::error::Error;
 use crate::index::IndexState;
@@ -21,8 +20,6 @@ pub(crate) struct TableState {
     pub(crate) home: Home,
     /// Whether writes go to the log: the `durable_writes` of the keyspace.
     pub(crate) durable_writes: bool,
-    /// The column list that log segments name the table with.
-    pub(crate) list: Rc<LoggedTable>,
     pub(crate) memtable: Rc<Memtable>,
     /// What lies beside the active memtable.
     pub(crate) view: Rc<View>,
@@ -56,13 +53,11 @@ pub(crate) struct PendingFlush {
 impl TableState {
     /// A table with an empty memtable.
     pub(crate) fn new(table: Arc<Table>, home: Home, memtable: Rc<Memtable>) -> TableState {
-        let list = Rc::new(LoggedTable::new(&table));
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
         TableState {
             table,
             home,
             durable_writes: true,
-            list,
             memtable,
             view: Rc::default(),
             pending: VecDeque::new(),

@@ -1,6 +1,8 @@
 //! What the engine's tests share: a table, mutations of it, stores in the simulator, and a sink that keeps its rows.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
+pub(crate) mod before_ids;
+
 use engine::store::ReplayStats;
 use engine::{Error, Options, SstableOptions, Store, SyncMode};
 use model::mutation::{Clustering, push_clustering};

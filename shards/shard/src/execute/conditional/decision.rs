@@ -62,13 +62,7 @@ pub(crate) async fn decide(
             mutations.add(shard, modify, &values, request.home, when)?;
         }
     }
-    let update = match mutations.finish()?.pop() {
-        None => None,
-        Some(routed) => {
-            let stored = shard.store().portable(&routed.mutation);
-            Some(stored.map_err(|error| replica::failure(&shard.schema(), Some(request.table.id), error))?)
-        }
-    };
+    let update = mutations.finish()?.pop().map(|routed| routed.mutation.into_bytes());
     Ok((update, Decision::unchanged()))
 }
 
