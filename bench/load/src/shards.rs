@@ -4,7 +4,8 @@
 //! that port goes to shard `source port % shards`, and SUPPORTED on that connection tells which shard it is.
 
 use crate::session::{Address, Session};
-use model::key::{ShardMap, Token};
+use model::Partitioner;
+use model::key::ShardMap;
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -37,7 +38,8 @@ impl Shards {
         let shards = option(options, "SCYLLA_NR_SHARDS")?.parse().ok().filter(|count| *count > 0)?;
         let ignore_msb = option(options, "SCYLLA_SHARDING_IGNORE_MSB")?.parse().ok().filter(|bits| *bits < 64)?;
         let port = option(options, "SCYLLA_SHARD_AWARE_PORT")?.parse().ok()?;
-        (algorithm == "biased-token-round-robin").then_some(Shards { map: ShardMap { shards, ignore_msb }, port })
+        (algorithm == "biased-token-round-robin")
+            .then_some(Shards { map: ShardMap { ignore_msb, ..ShardMap::new(Partitioner::Murmur3, shards) }, port })
     }
 
     /// How many shards there are.
@@ -47,7 +49,7 @@ impl Shards {
 
     /// The shard that owns a serialised partition key.
     pub fn owner(&self, key: &[u8]) -> usize {
-        self.map.owner(Token::of(key)) as usize
+        self.map.owner(Partitioner::Murmur3.token(key)) as usize
     }
 
     /// Connects to `shard` from the first free source port that leads there. `salt` varies where the search begins.
@@ -112,8 +114,11 @@ mod tests {
         .map(|(name, value)| (name.to_string(), vec![value.to_string()]))
         .into();
         let shards = Shards::read(&options).expect("all is there");
-        assert_eq!((shards, shards.count()), (Shards { map: ShardMap::new(8), port: 19042 }, 8));
-        assert_eq!(shards.owner(b"key"), ShardMap::new(8).owner(Token::of(b"key")) as usize);
+        assert_eq!((shards, shards.count()), (Shards { map: ShardMap::new(Partitioner::Murmur3, 8), port: 19042 }, 8));
+        assert_eq!(
+            shards.owner(b"key"),
+            ShardMap::new(Partitioner::Murmur3, 8).owner(Partitioner::Murmur3.token(b"key")) as usize
+        );
         options.pop();
         assert_eq!(Shards::read(&options), None);
     }

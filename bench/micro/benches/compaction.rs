@@ -10,6 +10,7 @@
 mod support;
 
 use engine::{Component, Store, SyncMode};
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::{Column, ColumnId, ColumnKind, CqlType, Mutation, MutationBuilder, Table};
@@ -57,7 +58,7 @@ fn value_of(row: u64) -> Vec<u8> {
 }
 
 fn write_of(row: u64) -> Mutation {
-    let mut builder = MutationBuilder::new(&row.to_be_bytes());
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, &row.to_be_bytes());
     builder.table(blobs().id);
     let timestamp = 1_700_000_000_000_000 + row as i64 * 37;
     builder.row(Clustering(&[]), |out| {

@@ -7,12 +7,13 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 use engine::memtable::Memtable;
 use engine::memtable::buffered::BufferedCursor;
 use engine::memtable::cursor::PartitionCursor;
+use model::Partitioner;
 use model::fragment::{Cursor, Fragment, FragmentStep};
-use model::key::TokenRange;
 use model::mutation::{Clustering, push_clustering};
 use model::query::Slice;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::{Layout, TableOptions};
+use model::token::TokenRange;
 use model::{Column, ColumnId, ColumnKind, CqlType, MemtableKind, Mutation, MutationBuilder, Table, TableId};
 use std::hint::black_box;
 use std::rc::Rc;
@@ -59,7 +60,7 @@ fn key(number: u64) -> Vec<u8> {
 }
 
 fn insert(key: &[u8], clustering: &[u8], timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(key);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, key);
     builder.table(TableId([1; 16]));
     let first = if clustering.is_empty() { 1 } else { 2 };
     builder.row(Clustering(clustering), |out| {
@@ -94,7 +95,7 @@ fn apply(memtable: &Memtable, mutation: &Mutation) {
 }
 
 fn filled(kind: MemtableKind) -> Rc<Memtable> {
-    let memtable = Memtable::new(table(false), kind, Rc::default());
+    let memtable = Memtable::new(table(false), model::Partitioner::Murmur3, kind, Rc::default());
     partitions(HELD).iter().for_each(|mutation| apply(&memtable, mutation));
     Rc::new(memtable)
 }
@@ -135,7 +136,7 @@ fn memtable(criterion: &mut Criterion) {
         let mut group = criterion.benchmark_group(format!("memtable/{name}"));
         group.throughput(Throughput::Elements(INSERTED));
         for (kind_name, kind) in KINDS {
-            let empty = || Memtable::new(table(clustered), kind, Rc::default());
+            let empty = || Memtable::new(table(clustered), model::Partitioner::Murmur3, kind, Rc::default());
             group.bench_function(kind_name, |bencher| {
                 let fill = |memtable: &mut Memtable| mutations.iter().for_each(|mutation| apply(memtable, mutation));
                 bencher.iter_batched_ref(empty, fill, BatchSize::LargeInput);
@@ -146,7 +147,7 @@ fn memtable(criterion: &mut Criterion) {
     let filled = KINDS.map(|(name, kind)| (name, filled(kind)));
     let mut group = criterion.benchmark_group("memtable/get");
     let keys: Vec<_> = (0..HELD).map(|number| key(number * 7_919 % HELD)).collect();
-    let keys: Vec<_> = keys.into_iter().map(|key| (model::Token::of(&key), key)).collect();
+    let keys: Vec<_> = keys.into_iter().map(|key| (model::Partitioner::Murmur3.token(&key), key)).collect();
     for (name, memtable) in &filled {
         let mut next = keys.iter().cycle();
         group.bench_function(*name, |bencher| {

@@ -8,6 +8,7 @@ mod support;
 
 use criterion::{Criterion, Throughput};
 use engine::{Options, Store};
+use model::Partitioner;
 use model::query::{LiveRow, Partitions, RowSink, SinkState};
 use model::{DecoratedKey, MutationBuilder};
 use std::pin::pin;
@@ -40,7 +41,7 @@ impl RowSink for Count {
 }
 
 async fn write(store: &Store, timestamp: i64) {
-    let mut builder = MutationBuilder::new(KEY);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, KEY);
     builder.table(table(1).id);
     (0..ROWS).for_each(|row| add_row(&mut builder, row, 0, timestamp, &[7; 34]));
     store.apply(builder.finish(), false).await.expect("apply");
@@ -50,7 +51,7 @@ async fn write(store: &Store, timestamp: i64) {
 fn read(store: &Store) -> i32 {
     let mut rows = Count(0);
     {
-        let command = command(table(1).id, Partitions::Key(DecoratedKey::new(KEY)));
+        let command = command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, KEY)));
         let mut read = pin!(store.read(&command, &mut rows));
         let mut context = Context::from_waker(Waker::noop());
         let mut polls = (0..POLLS_MAX).map(|_| read.as_mut().poll(&mut context));
@@ -72,7 +73,7 @@ async fn merge(sstables: i64, memtable: bool, bench: impl FnOnce(&Store)) {
     }
     assert_eq!(read_all(&store, table(1).id).await.len(), ROWS as usize);
     let mut first = Count(0);
-    let command = command(table(1).id, Partitions::Key(DecoratedKey::new(KEY)));
+    let command = command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, KEY)));
     store.read(&command, &mut first).await.expect("a read that brings the blocks");
     bench(&store);
 }

@@ -1,12 +1,13 @@
 //! Measures the codecs of rows: the blob of one row, a mutation, a block of rows in the native protocol's form.
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use model::Partitioner;
 use model::mutation::{Clustering, MutationView, Operation, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use model::schema::{Layout, TableOptions};
 use model::value::TupleElements;
-use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, TableId, Token};
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, TableId};
 use shard::ReadRequest;
 use shard::RowBlockSink;
 use std::hint::black_box;
@@ -92,7 +93,7 @@ fn blob(criterion: &mut Criterion) {
 fn mutation(criterion: &mut Criterion) {
     let clustering = clustering(1);
     let encode = || {
-        let mut builder = MutationBuilder::with_room(black_box(KEY), 300);
+        let mut builder = MutationBuilder::with_room(Partitioner::Murmur3, black_box(KEY), 300);
         builder.table(TableId([1; 16])).row(Clustering(&clustering), |out| put_row(out, 1));
         builder.finish()
     };
@@ -101,7 +102,7 @@ fn mutation(criterion: &mut Criterion) {
     let mutation = encode();
     group.bench_function("decode", |bencher| {
         bencher.iter(|| {
-            let view = MutationView::decode(black_box(mutation.bytes())).expect("a mutation");
+            let view = MutationView::decode(Partitioner::Murmur3, black_box(mutation.bytes())).expect("a mutation");
             let operations = view.updates().flat_map(|update| update.operations().collect::<Vec<_>>());
             operations.filter(|operation| matches!(operation, Operation::Row { .. })).count()
         });
@@ -113,7 +114,7 @@ fn block(criterion: &mut Criterion) {
     let table = table();
     let selection: Vec<_> = table.columns.iter().map(|column| cql::plan::Selector::Column(column.id)).collect();
     let request = ReadRequest {
-        command: ReadCommand::all(table.id, 1, Partitions::Key(DecoratedKey::new(KEY))),
+        command: ReadCommand::all(table.id, 1, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, KEY))),
         selection: selection.into(),
         filter: None,
         index: None,
@@ -123,10 +124,10 @@ fn block(criterion: &mut Criterion) {
     let clusterings: Vec<_> = (0..ROWS as i32).map(clustering).collect();
     let cells = cells(1);
     let encode = || {
-        let mut sink = RowBlockSink::new(&table, &request);
+        let mut sink = RowBlockSink::new(Partitioner::Murmur3, &table, &request);
         for clustering in &clusterings {
             sink.row(&LiveRow {
-                token: Token::of(KEY),
+                token: Partitioner::Murmur3.token(KEY),
                 key: black_box(KEY),
                 clustering: Clustering(clustering),
                 comparable: clustering,

@@ -41,7 +41,7 @@ const STATEMENTS: [(&str, &str); 10] = [
 
 /// The schema that the statements of [`SCHEMA`] create.
 fn schema() -> Schema {
-    let mut schema = Schema::empty();
+    let mut schema = Schema::empty(model::Partitioner::Murmur3);
     let memtables = model::MemtableConfigurations::default();
     for (number, text) in SCHEMA.iter().enumerate() {
         let statement = cql::parse(text).expect("a statement");

@@ -14,7 +14,8 @@
 mod counting;
 
 use clap::{Parser, ValueEnum};
-use model::{ShardMap, Token};
+use model::Partitioner;
+use model::ShardMap;
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
 use server::client::{Client, PreparedStatement, QueryOptions, Value};
@@ -104,12 +105,12 @@ impl Connections {
             }
             clients.push(client);
         }
-        Ok(Connections { clients, map: ShardMap::new(shards) })
+        Ok(Connections { clients, map: ShardMap::new(Partitioner::Murmur3, shards) })
     }
 
     /// The connection to the shard that comes `further` shards after the one that owns a key.
     fn to(&mut self, key: &[u8], further: usize) -> &mut Client {
-        let owner = usize::from(self.map.owner(Token::of(key)));
+        let owner = usize::from(self.map.owner(Partitioner::Murmur3.token(key)));
         let shard = (owner + further) % self.clients.len();
         &mut self.clients[shard]
     }

@@ -69,7 +69,7 @@ fn recorded_answers() {
         let mut wrong = Vec::new();
         for path in files() {
             let file = load(&path);
-            let answers = play::on_simulated_node(&file, shards);
+            let answers = play::on_simulated_node(&file, "Murmur3Partitioner", shards);
             wrong.extend(file.differences(&answers, &path, true));
         }
         assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));

@@ -54,6 +54,7 @@ mod types;
 mod value;
 
 use cassandra::Cassandra;
+use model::Partitioner;
 use script::{KEYSPACE, Step};
 use session::{Reply, Session};
 use settings::Settings;
@@ -104,10 +105,10 @@ fn on_server(steps: &[Step], address: IpAddr) -> Answers {
 }
 
 /// The answers of a simulated node, or the text of its panic.
-fn on_simulated_node(steps: &[Step], shards: usize) -> Result<Answers, String> {
+fn on_simulated_node(steps: &[Step], partitioner: &str, shards: usize) -> Result<Answers, String> {
     let steps = steps.to_vec();
     let run = catch_unwind(AssertUnwindSafe(|| {
-        node::with_simulated_node(shards, move |address| {
+        node::with_simulated_node(partitioner, shards, move |address| {
             let steps = steps.clone();
             async move { play(&steps, address).await }
         })
@@ -135,8 +136,9 @@ struct Both {
 }
 
 impl Both {
-    fn of(steps: &[Step], address: IpAddr) -> Both {
-        Both { judge: on_server(steps, address), ours: [1, 3].map(|shards| on_simulated_node(steps, shards)) }
+    fn of(steps: &[Step], address: IpAddr, partitioner: &str) -> Both {
+        let ours = [1, 3].map(|shards| on_simulated_node(steps, partitioner, shards));
+        Both { judge: on_server(steps, address), ours }
     }
 
     /// Whether Helenus answers differently on purpose.
@@ -176,7 +178,7 @@ impl Both {
     }
 }
 
-/// Helenus answers the same whatever the number of shards and the size of pages.
+/// Helenus answers the same whatever the number of shards and the size of pages, under every partitioner.
 #[test]
 fn a_sample_agrees_with_itself() {
     let without = BTreeSet::new();
@@ -187,7 +189,8 @@ fn a_sample_agrees_with_itself() {
             steps.push(step);
             steps.extend(unpaged);
         }
-        let [one, three] = [1, 3].map(|shards| on_simulated_node(&steps, shards).expect("no panic"));
+        let partitioner = Partitioner::ALL[seed as usize % 4].class_name();
+        let [one, three] = [1, 3].map(|shards| on_simulated_node(&steps, partitioner, shards).expect("no panic"));
         for (at, step) in steps.iter().enumerate() {
             let words = || format!("seed {seed}: {step:?}\n  {}\n  {}", judge::show(&one[at]), judge::show(&three[at]));
             assert!(judge::agree(&step.text, &one[at], &three[at]), "one and three shards differ: {}", words());
@@ -261,10 +264,10 @@ fn compare(address: IpAddr, settings: &Settings) -> BTreeMap<String, usize> {
         }
         seed += 1;
         // A schema that Helenus lacks leaves nothing to compare.
-        let Some(mut steps) = without_missing(all, &mut refused) else { continue };
+        let Some(mut steps) = without_missing(all, &settings.partitioner, &mut refused) else { continue };
         let seed = seed - 1;
         let both = loop {
-            let both = Both::of(&steps, address);
+            let both = Both::of(&steps, address, &settings.partitioner);
             // What a write did that failed inside Cassandra is not known, so it is not made at all; nor is one that
             // Helenus alone refuses, on purpose.
             let unknown: Vec<bool> = (steps.iter().zip(&both.judge).enumerate())
@@ -308,8 +311,8 @@ fn compare(address: IpAddr, settings: &Settings) -> BTreeMap<String, usize> {
 }
 
 /// The steps without those that Helenus refuses because it lacks something. `None` if it lacks a part of the schema.
-fn without_missing(steps: Vec<Step>, refused: &mut BTreeMap<String, usize>) -> Option<Vec<Step>> {
-    let Ok(answers) = on_simulated_node(&steps, 1) else { return Some(steps) };
+fn without_missing(steps: Vec<Step>, partitioner: &str, refused: &mut BTreeMap<String, usize>) -> Option<Vec<Step>> {
+    let Ok(answers) = on_simulated_node(&steps, partitioner, 1) else { return Some(steps) };
     let mut kept = Vec::new();
     for (step, replies) in steps.into_iter().zip(answers) {
         match replies.last() {
@@ -339,10 +342,10 @@ fn report(seed: u64, difference: Difference, steps: &[Step], address: IpAddr, se
         return;
     }
     let short = minimise::minimise(&steps[..=difference.at], |steps| {
-        let last = Both::of(steps, address).differences(steps).pop();
+        let last = Both::of(steps, address, &settings.partitioner).differences(steps).pop();
         last.is_some_and(|last| last.at + 1 == steps.len() && last.kind == kind)
     });
-    let mut found = Both::of(&short, address).differences(&short);
+    let mut found = Both::of(&short, address, &settings.partitioner).differences(&short);
     if let Some(first) = found.first().filter(|first| first.at + 1 < short.len()) {
         println!("-- seed {seed}: {kind}: follows from {}", short[first.at].text);
         return;

@@ -5,14 +5,14 @@
 //! `model::text` makes the bytes and reports errors in the text.
 
 use crate::ast::{self, Constant, TypeName};
-use crate::functions::{self, Fit, term_fit};
+use crate::functions::{self, Fit, TokenTypes, term_fit};
 use crate::plan::{Composite, Term, encode_composite, part_type};
 use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
 use model::types::UserType;
 use model::value::ValueError;
-use model::{ColumnSpec, CqlType, Failure, Keyspace, Table, TableId};
+use model::{ColumnSpec, CqlType, Failure, Keyspace, Partitioner, Table, TableId};
 use std::borrow::Cow;
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ type Result<T> = std::result::Result<T, Failure>;
 
 /// The table of a statement, with its names ready to be shared by column specs.
 pub(crate) struct Scope {
+    pub(crate) partitioner: Partitioner,
     pub(crate) table: Arc<Table>,
     keyspace: Arc<str>,
     name: Arc<str>,
@@ -28,8 +29,9 @@ pub(crate) struct Scope {
 }
 
 impl Scope {
-    pub(crate) fn new(table: Arc<Table>, definition: Option<Arc<Keyspace>>) -> Scope {
-        Scope { keyspace: table.keyspace.as_str().into(), name: table.name.as_str().into(), table, definition }
+    pub(crate) fn new(partitioner: Partitioner, table: Arc<Table>, definition: Option<Arc<Keyspace>>) -> Scope {
+        let (keyspace, name) = (table.keyspace.as_str().into(), table.name.as_str().into());
+        Scope { partitioner, keyspace, name, table, definition }
     }
 
     /// Resolves a type name in the table's keyspace.
@@ -47,9 +49,10 @@ impl Scope {
         selector.qualified(&self.keyspace)
     }
 
-    /// The types of the partition key columns.
-    pub(crate) fn key_types(&self) -> Vec<CqlType> {
-        self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect()
+    /// What `token` takes and gives for keys of the table.
+    pub(crate) fn token_types(&self) -> TokenTypes {
+        let key = self.table.partition_key().iter().map(|column| column.cql_type.clone()).collect();
+        TokenTypes { partitioner: self.partitioner, key }
     }
 
     /// The scope of a batch's own terms; Cassandra uses these names for its markers.
@@ -67,7 +70,7 @@ impl Scope {
             indexes: Vec::new(),
             options: TableOptions::default(),
         };
-        Scope::new(Arc::new(table), None)
+        Scope::new(Partitioner::default(), Arc::new(table), None)
     }
 
     pub(crate) fn spec(&self, name: &str, cql_type: CqlType) -> ColumnSpec {

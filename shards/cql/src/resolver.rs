@@ -42,7 +42,7 @@ impl<'s> Resolver<'s> {
 
     /// The scope for a statement on this table.
     pub(crate) fn scope_of(&self, table: &Arc<Table>) -> Scope {
-        Scope::new(table.clone(), self.schema.keyspace(&table.keyspace).cloned())
+        Scope::new(self.schema.partitioner, table.clone(), self.schema.keyspace(&table.keyspace).cloned())
     }
 
     /// The table with this name, if clients may modify it or it is virtual and decides by itself.

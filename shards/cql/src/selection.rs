@@ -377,7 +377,7 @@ impl Selecting<'_, '_, '_> {
                 Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) => {
                     self.scope.table.column_by_id(*id).map(|column| column.name.clone())
                 }
-                Selector::Token => self.scope.table.partition_key().first().map(|column| column.name.clone()),
+                Selector::Token(_) => self.scope.table.partition_key().first().map(|column| column.name.clone()),
                 _ => None,
             });
             let shown = first.unwrap_or_else(|| of.to_string());

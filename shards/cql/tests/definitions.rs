@@ -19,7 +19,7 @@ struct World {
 impl World {
     /// A schema with an empty keyspace `k`.
     fn new() -> World {
-        let mut world = World { schema: Schema::empty(), next_id: 1 };
+        let mut world = World { schema: Schema::empty(model::Partitioner::Murmur3), next_id: 1 };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
         world
     }

@@ -7,7 +7,7 @@ use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
 use cql::guardrails::Guardrails;
 use engine::{SstableOptions, SyncMode};
-use model::MemtableConfigurations;
+use model::{MemtableConfigurations, Partitioner, RingToken};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
@@ -22,10 +22,12 @@ pub struct Config {
     pub directory: PathBuf,
     /// `cluster_name`.
     pub cluster_name: String,
+    /// `partitioner`.
+    pub partitioner: Partitioner,
     /// `num_tokens`, from 1 to 1536; of use at the first start only.
     pub num_tokens: usize,
     /// `initial_token`: tokens of a new node, each once, as many as `num_tokens`; empty: random ones.
-    pub initial_tokens: Vec<i64>,
+    pub initial_tokens: Vec<RingToken>,
     /// `listen_address`: a loopback address.
     pub listen_address: IpAddr,
     /// `rpc_address`: a loopback address, where clients connect.
@@ -113,6 +115,7 @@ impl Default for Config {
         Config {
             directory: PathBuf::from("data"),
             cluster_name: "Test Cluster".into(),
+            partitioner: Partitioner::default(),
             num_tokens: 16,
             initial_tokens: Vec::new(),
             listen_address: loopback,

@@ -17,6 +17,8 @@ mod definitions;
 mod figures;
 #[path = "requests/list_batches.rs"]
 mod list_batches;
+#[path = "requests/partitioners.rs"]
+mod partitioners;
 #[path = "requests/reads.rs"]
 mod reads;
 #[path = "requests/selects.rs"]

@@ -28,12 +28,11 @@ use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::memtable::partitions::From;
 use crate::store::Store;
-use model::key::TokenRange;
 use model::merge::filter_row;
 use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
-use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Table, TableId, Token};
+use model::{ColumnId, DecoratedKey, Mutation, MutationBuilder, Partitioner, Table, TableId, TokenRange};
 use runtime::Class;
 use std::rc::Rc;
 
@@ -70,7 +69,8 @@ impl Store {
     pub fn batch_id(&self, timestamp: i64, mut uuids: impl FnMut() -> [u8; 16]) -> BatchId {
         loop {
             let uuid = uuids();
-            if self.parts().tables.shard_map.owner(Token::of(&uuid)) == self.parts().tables.shard {
+            let map = self.parts().tables.shard_map;
+            if map.owner(map.partitioner.token(&uuid)) == self.parts().tables.shard {
                 return BatchId { uuid, timestamp };
             }
         }
@@ -83,7 +83,7 @@ impl Store {
         let timestamp = id.timestamp;
         let numbered = mutations.iter().enumerate();
         let elements: Vec<_> = numbered.map(|(n, mutation)| (path_of(id, n), mutation.bytes())).collect();
-        let mut builder = MutationBuilder::new(&id.uuid);
+        let mut builder = MutationBuilder::new(self.partitioner(), &id.uuid);
         builder.table(batches.id);
         builder.row(Clustering(&[]), |out| {
             let liveness = Some(Liveness { timestamp, expiry: None });
@@ -105,7 +105,7 @@ impl Store {
     /// Removes a batch that was applied, at `now_in_seconds` (since 1970). If a crash loses the removal, the batch is
     /// applied again, which changes nothing.
     pub async fn remove_batch(&self, batches: &Table, id: BatchId, now_in_seconds: i64) -> Result<(), Error> {
-        let mut builder = MutationBuilder::new(&id.uuid);
+        let mut builder = MutationBuilder::new(self.partitioner(), &id.uuid);
         builder.table(batches.id);
         builder.delete_partition(Deletion { timestamp: id.timestamp, local_deletion_time: now_in_seconds });
         self.apply(builder.finish(), true).await?;
@@ -139,8 +139,8 @@ impl Store {
                     of_table.is_some_and(|(_, truncation)| id.timestamp <= truncation.at_millis.saturating_mul(1000))
                 };
                 let decoded = match has_lists {
-                    true => split_element(&element),
-                    false => Mutation::decode(element).ok().map(|mutation| (Vec::new(), mutation)),
+                    true => split_element(self.partitioner(), &element),
+                    false => Mutation::decode(self.partitioner(), element).ok().map(|mutation| (Vec::new(), mutation)),
                 };
                 let mutation = decoded.map(|(lists, mutation)| self.known_part(&lists, mutation, truncated));
                 let mutation = mutation.ok_or_else(|| Error::Corrupt {
@@ -160,7 +160,7 @@ impl Store {
     /// Decodes a mutation with column lists, in the form of the elements of `mutations` that earlier versions wrote.
     /// `None` for other bytes; `Some(None)` if the mutation's tables are gone.
     pub fn mutation_with_lists(&self, bytes: &[u8]) -> Option<Option<Mutation>> {
-        let (lists, mutation) = split_element(bytes)?;
+        let (lists, mutation) = split_element(self.partitioner(), bytes)?;
         Some(self.known_part(&lists, mutation, |_| false))
     }
 }
@@ -223,7 +223,7 @@ impl Store {
         if mutation.updates().all(|update| matches!(mapping(update.table), Some(ColumnMapping::Same))) {
             return Some(mutation);
         }
-        let mut builder = MutationBuilder::new(mutation.key());
+        let mut builder = MutationBuilder::new(self.partitioner(), mutation.key());
         for update in mutation.updates() {
             if let Some(mapping) = mapping(update.table) {
                 mapping.add_to(&mut builder, &update);
@@ -266,6 +266,7 @@ async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
         let mut seen = 0;
         {
             let contents = old.read();
+            let partitioner = contents.partitions.partitioner();
             let from = match &last {
                 Some(key) => From::After(key.token.prefix(), &key.key),
                 None => From::Start,
@@ -279,7 +280,7 @@ async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
                     blob.clear();
                     let stored = RowView::trusted(contents.arena.get(row.blob));
                     if filter_row(stored, partition.deletion, &mut blob) {
-                        let mut builder = MutationBuilder::new(partition.key(&contents.arena));
+                        let mut builder = MutationBuilder::new(partitioner, partition.key(&contents.arena));
                         builder.table(table);
                         let clustering = Clustering(row.key.clustering(&contents.arena));
                         builder.row(clustering, |out| out.extend_from_slice(&blob));
@@ -289,7 +290,7 @@ async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
                 }
             }
             if let Some(partition) = at {
-                last = Some(DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() });
+                last = Some(contents.key_of(partition));
             }
         }
         if seen < PARTITIONS_PER_YIELD {
@@ -299,7 +300,7 @@ async fn copy_live(old: &Rc<Memtable>, fresh: &Memtable, table: TableId) {
     }
 }
 
-fn split_element(element: &[u8]) -> Option<(Vec<ColumnList>, Mutation)> {
+fn split_element(partitioner: Partitioner, element: &[u8]) -> Option<(Vec<ColumnList>, Mutation)> {
     let (count, mut rest) = element.split_first_chunk()?;
     let mut lists = Vec::new();
     for _ in 0..u16::from_le_bytes(*count) {
@@ -308,5 +309,5 @@ fn split_element(element: &[u8]) -> Option<(Vec<ColumnList>, Mutation)> {
         lists.push(ColumnList::decode(body, ListFormat::WithKinds)?);
         rest = tail;
     }
-    Some((lists, Mutation::decode(rest.to_vec()).ok()?))
+    Some((lists, Mutation::decode(partitioner, rest.to_vec()).ok()?))
 }

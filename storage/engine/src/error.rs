@@ -1,5 +1,6 @@
 //! Why the store refuses or fails, by what a caller does about it.
 
+use model::Partitioner;
 use std::path::PathBuf;
 
 /// Why the store refused. Definite unless said otherwise.
@@ -45,6 +46,15 @@ pub enum Error {
         /// File, offset and fault.
         error: sstable::Error,
     },
+    /// An SSTable of a node with another partitioner: it is not opened, and the node must not start.
+    OtherPartitioner {
+        /// The SSTable, without a component's name.
+        path: PathBuf,
+        /// The partitioner that it names.
+        partitioner: Partitioner,
+        /// The partitioner of this node.
+        own: Partitioner,
+    },
     /// An index does not have all rows of its table yet: nothing was read.
     IndexNotBuilt {
         /// Its name.
@@ -78,6 +88,15 @@ impl std::fmt::Display for Error {
                 path.display()
             ),
             Error::BadSstable { directory, error } => write!(f, "{}/{error}", directory.display()),
+            Error::OtherPartitioner { path, partitioner, own } => write!(
+                f,
+                "Cannot open {}; partitioner {} does not match system partitioner {}. Note that the default partitioner \
+                 starting with Cassandra 1.2 is Murmur3Partitioner, so you will need to edit that to match your old \
+                 partitioner if upgrading.",
+                path.display(),
+                partitioner.class_name(),
+                own.class_name(),
+            ),
             Error::IndexNotBuilt { index } => write!(f, "the index {index} is not built yet"),
             Error::Unwritable { what } => f.write_str(what),
             Error::Io(error) => write!(f, "disk: {error}"),

@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::memtable::{MemoryCounter, Memtable};
 use crate::options::Options;
 use model::schema::TableOptions;
-use model::{MemtableConfigurations, Table};
+use model::{MemtableConfigurations, Partitioner, Table};
 use runtime::Class;
 use runtime::gate::Gate;
 use runtime::sync::Condition;
@@ -28,6 +28,7 @@ const SYSTEM_SHARE: usize = 8;
 /// The memory of a shard's memtables.
 pub(crate) struct MemoryBudget {
     bytes_max: usize,
+    partitioner: Partitioner,
     memtables: Arc<MemtableConfigurations>,
     gate: Gate,
     user_bytes: MemoryCounter,
@@ -49,6 +50,7 @@ impl MemoryBudget {
     pub(crate) fn new(options: &Options, gate: Gate, flush_wanted: Rc<Condition>) -> MemoryBudget {
         MemoryBudget {
             bytes_max: options.memtable_bytes_max,
+            partitioner: options.shard_map.partitioner,
             memtables: options.memtables.clone(),
             gate,
             user_bytes: Rc::default(),
@@ -75,7 +77,7 @@ impl MemoryBudget {
     pub(crate) fn new_memtable(&self, table: &Arc<Table>) -> Rc<Memtable> {
         let kind = self.memtables.kind_of(&table.options);
         let counter = if table.is_system() { &self.system_bytes } else { &self.user_bytes };
-        Rc::new(Memtable::new(table.clone(), kind, counter.clone()))
+        Rc::new(Memtable::new(table.clone(), self.partitioner, kind, counter.clone()))
     }
 
     /// Bytes in memtables of user tables.

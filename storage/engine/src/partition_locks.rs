@@ -131,6 +131,7 @@ impl Drop for PartitionLockGuard {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
     use std::future::Future;
     use std::pin::{Pin, pin};
     use std::task::Context;
@@ -191,7 +192,7 @@ mod tests {
     #[test]
     fn several_locks_are_taken_once_each_in_one_order() {
         let locks = PartitionLocks::default();
-        let (a, b) = (DecoratedKey::new(b"a"), DecoratedKey::new(b"b"));
+        let (a, b) = (DecoratedKey::new(Partitioner::Murmur3, b"a"), DecoratedKey::new(Partitioner::Murmur3, b"b"));
         let mut one = pin!(locks.lock_all([(TABLE, &a), (TABLE, &b), (TABLE, &a)].into_iter()));
         let mut other = pin!(locks.lock_all([(TABLE, &b), (TABLE, &a)].into_iter()));
         let mut cx = Context::from_waker(Waker::noop());

@@ -3,6 +3,7 @@
 mod support;
 
 use engine::Store;
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
@@ -34,7 +35,7 @@ fn altered(regular: &[(&str, u16)], dropped: &[(&str, u16, i64)]) -> Arc<Table> 
 
 /// An UPDATE: cells without liveness.
 fn update(row: i32, cells: &[(u16, i64, &[u8])]) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id);
     builder.row(Clustering(&clustering(&[row, 0])), |out| {
         let mut row = RowBuilder::new(out, None, Deletion::LIVE);

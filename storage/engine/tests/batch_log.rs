@@ -6,6 +6,7 @@ mod support;
 use engine::batch_log::BATCH_VERSION_WITH_LISTS;
 use engine::store::Truncation;
 use engine::{BatchId, Options, Store, SyncMode};
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{CellContent, Deletion, RowBuilder};
 use model::{Column, ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Table, TableId};
@@ -47,7 +48,7 @@ fn mutation(key: &[u8], n: i32) -> Mutation {
 
 /// [`mutation`] with these ids of the columns `a` and `b`.
 fn mutation_of(key: &[u8], n: i32, a: ColumnId, b: ColumnId) -> Mutation {
-    let mut builder = MutationBuilder::new(key);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, key);
     for number in [1, 2] {
         builder.table(table(number).id);
         builder.static_row(|out| {
@@ -149,7 +150,7 @@ fn a_batch_forgets_tables_that_are_gone_or_truncated() {
         let columns = [(3, ColumnKind::Static, "b"), (4, ColumnKind::Regular, "a")];
         let lists = [1, 2].map(|number| column_list(table(number).id, &columns));
         let element = with_lists(&lists, &mutation_of(b"p", 1, ColumnId(4), ColumnId(3)));
-        let mut old = MutationBuilder::new(&store.batch_id(5_000_001, uuids(2)).uuid);
+        let mut old = MutationBuilder::new(Partitioner::Murmur3, &store.batch_id(5_000_001, uuids(2)).uuid);
         old.table(BATCHES).row(Clustering(&[]), |out| {
             let mut row = RowBuilder::new(out, live(5_000_001), Deletion::LIVE);
             let content = CellContent::Live(&element);
@@ -176,7 +177,7 @@ fn a_batch_forgets_tables_that_are_gone_or_truncated() {
                 store.stored_batches(&batches(), &truncations).await.expect("a list")
             }
         });
-        let mut expected = MutationBuilder::new(b"p");
+        let mut expected = MutationBuilder::new(Partitioner::Murmur3, b"p");
         expected.table(TableId([1; 16]));
         expected.static_row(|out| {
             RowBuilder::new(out, None, Deletion::LIVE).cell(&value(B, 7, b"static b"));
@@ -233,7 +234,7 @@ fn removed_batches_free_their_memory_and_those_that_wait_stay() {
         let options = Options { segment_bytes: 1 << 20, ..options(1, GROUP) };
         let store = start(options, &[batches(), target(1), target(2)]).await;
         let large = {
-            let mut builder = MutationBuilder::new(b"p");
+            let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
             builder.table(table(1).id);
             builder.row(Clustering(&clustering(&[1, 0])), |out| {
                 RowBuilder::new(out, live(7), Deletion::LIVE).cell(&value(A, 7, &[7; 40_000]));

@@ -5,6 +5,7 @@ mod support;
 
 use engine::Store;
 use engine::compaction::CompactionScope;
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::TableOptions;
@@ -32,7 +33,7 @@ fn delete_row(x: i32, timestamp: i64) -> Mutation {
 }
 
 fn delete_row_at(x: i32, timestamp: i64, local_deletion_time: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id);
     builder.row(Clustering(&clustering(&[x, 0])), |out| {
         RowBuilder::new(out, None, Deletion { timestamp, local_deletion_time });
@@ -41,7 +42,7 @@ fn delete_row_at(x: i32, timestamp: i64, local_deletion_time: i64) -> Mutation {
 }
 
 fn delete_partition(timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id);
     builder.delete_partition(deletion(timestamp));
     builder.finish()
@@ -243,7 +244,7 @@ async fn of_keys(store: &Store, keys: &[&[u8]]) {
 }
 
 async fn holders(store: &Store, key: &[u8]) -> Vec<PathBuf> {
-    let held = store.sstables_with(table(1).id, &DecoratedKey::new(key)).await.expect("found");
+    let held = store.sstables_with(table(1).id, &DecoratedKey::new(Partitioner::Murmur3, key)).await.expect("found");
     held.into_iter().map(|(file, _)| file).collect()
 }
 
@@ -253,10 +254,10 @@ fn only_what_is_chosen_is_merged() {
     run(&mut sim, || async {
         let store = start(small(), &[uncompacted(&table(1))]).await;
         let mut keys: Vec<[u8; 1]> = (0..6).map(|key| [key]).collect();
-        keys.sort_by_key(|key| DecoratedKey::new(key).token);
+        keys.sort_by_key(|key| DecoratedKey::new(Partitioner::Murmur3, key).token);
         let keys: Vec<&[u8]> = keys.iter().map(|key| &key[..]).collect();
         of_keys(&store, &keys).await;
-        let token = |at: usize| DecoratedKey::new(keys[at]).token;
+        let token = |at: usize| DecoratedKey::new(Partitioner::Murmur3, keys[at]).token;
         let before: Vec<_> = [0, 1, 2, 3].map(|at| keys[at]).to_vec();
 
         store.compact(table(1).id, CompactionScope::Tokens(token(1), token(2))).await.expect("compact");
@@ -270,7 +271,10 @@ fn only_what_is_chosen_is_merged() {
         of_keys(&store, &keys[3..4]).await;
         let two = holders(&store, keys[3]).await;
         assert_eq!(two.len(), 2);
-        store.compact(table(1).id, CompactionScope::Partition(DecoratedKey::new(keys[3]))).await.expect("compact");
+        store
+            .compact(table(1).id, CompactionScope::Partition(DecoratedKey::new(Partitioner::Murmur3, keys[3])))
+            .await
+            .expect("compact");
         assert_eq!(holders(&store, keys[3]).await.len(), 1);
         assert_eq!(holders(&store, keys[4]).await.len(), 1);
 

@@ -3,6 +3,7 @@
 mod support;
 
 use engine::Store;
+use model::Partitioner;
 use model::counter::{CounterContext, change, global, merge};
 use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, RowSink, SinkState};
@@ -40,7 +41,7 @@ fn local(node: u8, count: i64) -> Vec<u8> {
 }
 
 fn write(content: CellContent<'_>, timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id).row(Clustering(&clustering(&[1, 1])), |out| {
         RowBuilder::new(out, None, Deletion::LIVE).cell(&Cell { column: A, timestamp, content, path: None });
     });
@@ -56,7 +57,7 @@ fn delete_cell(timestamp: i64) -> Mutation {
 }
 
 fn delete_row(timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id).row(Clustering(&clustering(&[1, 1])), |out| {
         RowBuilder::new(out, None, deletion(timestamp));
     });
@@ -79,7 +80,7 @@ impl RowSink for Found {
 
 async fn read(store: &Store) -> Option<(Vec<u8>, i64)> {
     let mut found = Found::default();
-    let key = Partitions::Key(model::DecoratedKey::new(b"p"));
+    let key = Partitions::Key(model::DecoratedKey::new(model::Partitioner::Murmur3, b"p"));
     store.read(&command(table(1).id, key), &mut found).await.expect("read");
     found.0
 }

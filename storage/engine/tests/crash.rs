@@ -5,8 +5,9 @@ mod support;
 
 use engine::store::{LogPosition, Truncation};
 use engine::{Error, Options, Store, SyncMode};
+use model::Partitioner;
 use model::key::ShardMap;
-use model::{Home, MutationBuilder, Table, Token};
+use model::{Home, MutationBuilder, Table};
 use runtime::mesh::{NodeId, ShardId};
 use runtime::rng::Rng;
 use runtime::sim::{self, Sim};
@@ -164,7 +165,11 @@ async fn write(plan: Plan, shard: ShardId, store: Store, known: Rc<Known>) {
         let write = known.next_write.get();
         let number = [KEPT, TRUNCATED, KEPT, LOCAL][runtime::rng::below(4) as usize];
         let key = key_of(write);
-        let owner = if number == LOCAL { 0 } else { ShardMap::new(plan.shards).owner(Token::of(&key)) };
+        let owner = if number == LOCAL {
+            0
+        } else {
+            ShardMap::new(Partitioner::Murmur3, plan.shards).owner(Partitioner::Murmur3.token(&key))
+        };
         if owner != shard.0 {
             runtime::sleep(Duration::from_micros(runtime::rng::below(300))).await;
             // No other writer may use the number that comes next.
@@ -174,7 +179,7 @@ async fn write(plan: Plan, shard: ShardId, store: Store, known: Rc<Known>) {
             continue;
         }
         known.next_write.set(write + 1);
-        let mut builder = MutationBuilder::new(&key);
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, &key);
         builder.table(table(number).id);
         let text = vec![b't'; runtime::rng::below(3000) as usize];
         add_row(&mut builder, write as i32, 0, 1, &text);

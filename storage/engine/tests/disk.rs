@@ -3,8 +3,9 @@
 mod support;
 
 use engine::{Options, Store, SyncMode};
+use model::Partitioner;
 use model::key::ShardMap;
-use model::{Home, Table, Token};
+use model::{Home, Table};
 use runtime::uring;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,7 +59,11 @@ fn s1_written_rows_are_there_after_a_start_with_more_cores() {
             async move {
                 let store = open(&path, 2, sync).await;
                 let rows = read_all(&store, table(1).id).await;
-                assert!(rows.iter().all(|row| ShardMap::new(2).owner(Token::of(&row.0)) == shard.0));
+                assert!(
+                    rows.iter()
+                        .all(|row| ShardMap::new(Partitioner::Murmur3, 2).owner(Partitioner::Murmur3.token(&row.0))
+                            == shard.0)
+                );
                 count.fetch_add(rows.len() as u64, Ordering::Relaxed);
             }
         });

@@ -4,10 +4,11 @@ mod support;
 
 use engine::store::Truncation;
 use engine::{Error, Options, Store};
-use model::key::TokenRange;
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::query::{Partitions, Position};
 use model::row::{Deletion, RowBuilder};
+use model::token::TokenRange;
 use model::{DecoratedKey, Home, MutationBuilder, ShardMap, Table};
 use runtime::sim::{DiskCall, Sim};
 use std::cell::Cell;
@@ -275,16 +276,17 @@ fn s20_a_shard_that_resumes_in_a_partition_of_another_one_gives_only_its_own() {
         store.close().await.expect("close");
     });
     let (own, all) = run(&mut sim, || async {
-        let store = start(Options { shard_map: ShardMap::new(2), ..small() }, &[table(1)]).await;
+        let store = start(Options { shard_map: ShardMap::new(Partitioner::Murmur3, 2), ..small() }, &[table(1)]).await;
         let own = read_all(&store, table(1).id).await;
         for (key, x) in (0..KEYS).flat_map(|key| (0..3).map(move |x| (key, x))) {
-            let (key, clustering, mut place) = (DecoratedKey::new(&[key]), clustering(&[x, 0]), Vec::new());
+            let (key, clustering, mut place) =
+                (DecoratedKey::new(Partitioner::Murmur3, &[key]), clustering(&[x, 0]), Vec::new());
             model::comparable::clustering(&table(1), Clustering(&clustering).components(), &mut place);
             let mut rest = Rows::default();
             let mut command = command(table(1).id, Partitions::Range(TokenRange::FULL));
             command.resume = Some(Position { key: key.clone(), comparable: Some(place.into()) });
             store.read(&command, &mut rest).await.expect("read");
-            let behind = |row: &&Row| (DecoratedKey::new(&row.0), row.1[0]) > (key.clone(), x);
+            let behind = |row: &&Row| (DecoratedKey::new(Partitioner::Murmur3, &row.0), row.1[0]) > (key.clone(), x);
             assert_eq!(rest.rows, own.iter().filter(behind).cloned().collect::<Vec<_>>());
         }
         (own.len(), usize::from(KEYS) * 3)
@@ -350,7 +352,7 @@ fn writes_of_a_table_without_durable_writes_outlive_a_stop_and_not_a_crash() {
         write_rows(&store, 5..10, 10).await;
         store.apply_durably(insert(table(1).id, b"p", 20, 0, 10, b"logged"), false).await.expect("apply");
         // A change of two tables is logged whole if one of them is.
-        let mut both = MutationBuilder::new(b"p");
+        let mut both = MutationBuilder::new(Partitioner::Murmur3, b"p");
         for number in [1, 2] {
             both.table(table(number).id);
             both.row(Clustering(&clustering(&[30, 0])), |out| {

@@ -6,7 +6,8 @@ use engine::import::{self, Import, ImportOptions, Source};
 use engine::store::Truncation;
 use engine::verify::{Check, Depth};
 use engine::{Descriptor, Error, FaultKind, Options, Store};
-use model::{Home, ShardMap, Table, Token};
+use model::Partitioner;
+use model::{Home, ShardMap, Table};
 use runtime::HashSet;
 use runtime::file::{create_dir_all, link, list_dir, read_small, replace_small};
 use runtime::sim::{self, DiskCall, Sim, Stop};
@@ -303,7 +304,7 @@ fn the_sstables_of_a_key_are_found() {
             store.flush(table(1).id).await.expect("flush");
         }
         let of = async |key: &[u8]| {
-            let key = model::DecoratedKey::new(key);
+            let key = model::DecoratedKey::new(model::Partitioner::Murmur3, key);
             store.sstables_with(table(1).id, &key).await.expect("found").len()
         };
         assert_eq!((of(b"a").await, of(b"b").await, of(b"c").await), (1, 1, 0));
@@ -420,9 +421,9 @@ fn every_shard_shows_its_part() {
                 }
                 wait(&|| ended.get()).await;
                 store.end_import(table(1).id, true);
-                let map = ShardMap::new(2);
+                let map = ShardMap::new(Partitioner::Murmur3, 2);
                 for row in read_all(&store, table(1).id).await {
-                    assert_eq!(map.owner(Token::of(&row.0)), shard.0);
+                    assert_eq!(map.owner(Partitioner::Murmur3.token(&row.0)), shard.0);
                     all.borrow_mut().push(row.0);
                 }
                 counted.set(counted.get() + 1);
@@ -444,8 +445,8 @@ fn write_elsewhere(sim: &mut Sim, shards: u16) {
         async move {
             let options = Options { directory: PathBuf::from("/elsewhere"), ..options(shards, GROUP) };
             let store = start(options, &[uncompacted(&table(1))]).await;
-            let map = ShardMap::new(shards);
-            for key in (0..40u8).filter(|key| map.owner(Token::of(&[*key])) == shard.0) {
+            let map = ShardMap::new(Partitioner::Murmur3, shards);
+            for key in (0..40u8).filter(|key| map.owner(Partitioner::Murmur3.token(&[*key])) == shard.0) {
                 store.apply(insert(table(1).id, &[key], 1, 1, 1, b"x"), false).await.expect("apply");
             }
             store.flush(table(1).id).await.expect("flush");

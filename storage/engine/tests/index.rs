@@ -6,10 +6,11 @@ use engine::import::{self, Import, ImportOptions};
 use engine::index::{IndexLookup, table_id};
 use engine::verify::Depth;
 use engine::{Options, Store};
-use model::key::TokenRange;
+use model::Partitioner;
 use model::mutation::{Clustering, ClusteringBound};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
+use model::token::TokenRange;
 use model::{DecoratedKey, Home, Index, IndexedPart, Mutation, MutationBuilder, ShardMap, Table};
 use runtime::file::{create_dir_all, link, list_dir};
 use runtime::rng;
@@ -100,13 +101,13 @@ async fn entries(store: &Store, index: &str, value: &[u8]) -> usize {
         }
     }
     let mut count = Count(0);
-    let partition = Partitions::Key(DecoratedKey::new(value));
+    let partition = Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, value));
     store.read(&command(table_id(table(1).id, index), partition), &mut count).await.expect("read");
     count.0
 }
 
 fn any_change(timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(KEYS[rng::below(3) as usize]);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, KEYS[rng::below(3) as usize]);
     builder.table(table(1).id);
     let (x, y) = (rng::below(3) as i32, rng::below(4) as i32);
     let value = VALUES[rng::below(4) as usize];
@@ -166,7 +167,7 @@ fn a_row_is_found_by_its_value_until_it_has_another() {
         first.full_at = 1;
         let end = store.read_index(&whole(), &lookup("of_a", b"v"), &mut first).await.expect("read");
         assert_eq!((end, first.rows.len()), (ReadEnd::Stopped, 1));
-        let one = command(id, Partitions::Key(DecoratedKey::new(b"p")));
+        let one = command(id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p")));
         let mut rows = Matching::of(Some(b"v"), None);
         store.read_index(&one, &lookup("of_a", b"v"), &mut rows).await.expect("read");
         assert_eq!(rows.rows, [(b"p".to_vec(), vec![1, 1])]);
@@ -291,7 +292,8 @@ fn base_and_index_agree_after_crashes() {
 #[test]
 fn other_tokens_to_cores_make_indexes_anew() {
     let mut sim = calm(5);
-    let other = || Options { shard_map: ShardMap { shards: 1, ignore_msb: 3 }, ..small() };
+    let other =
+        || Options { shard_map: ShardMap { ignore_msb: 3, ..ShardMap::new(Partitioner::Murmur3, 1) }, ..small() };
     run(&mut sim, || async {
         let store = start(small(), &[indexed()]).await;
         build(&store).await;

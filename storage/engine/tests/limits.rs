@@ -3,6 +3,7 @@
 mod support;
 
 use engine::{Error, Options, Store, SyncMode};
+use model::Partitioner;
 use model::query::Partitions;
 use model::{DecoratedKey, Home, Table};
 use runtime::sim::{self, DiskCall, Sim};
@@ -240,7 +241,7 @@ fn o1_a_periodic_log_makes_writers_wait_beyond_a_segment_of_unsynced_bytes() {
         assert_eq!(acked.get(), most, "as many as fit, and not one more");
         runtime::sleep(Duration::from_secs(60)).await;
         assert_eq!(acked.get(), 100);
-        let command = command(table(1).id, Partitions::Key(DecoratedKey::new(b"p")));
+        let command = command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p")));
         let mut rows = Rows::default();
         store.read(&command, &mut rows).await.expect("read");
         assert_eq!(rows.rows.len(), 100);

@@ -3,12 +3,13 @@
 mod support;
 
 use engine::{Options, Store};
+use model::Partitioner;
 use model::comparable::{self, BoundSide};
-use model::key::TokenRange;
 use model::mutation::{Clustering, ClusteringBound};
 use model::query::{Partitions, ReadEnd, Slice};
 use model::row::{Cell, CellContent, RowBuilder};
-use model::{ColumnId, DecoratedKey, Home, MutationBuilder, Token};
+use model::token::TokenRange;
+use model::{ColumnId, DecoratedKey, Home, MutationBuilder, RingToken, Token};
 use runtime::mesh::NodeId;
 use runtime::rng::Rng;
 use runtime::sim::{self, Sim};
@@ -76,9 +77,9 @@ fn random_prefix(rng: &mut Rng) -> Vec<i32> {
 }
 
 fn random_write(rng: &mut Rng, model: &mut Model, key: &[u8]) -> model::Mutation {
-    let mut builder = MutationBuilder::new(key);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, key);
     builder.table(table(1).id);
-    let partition = model.entry((Token::of(key), key.to_vec())).or_default();
+    let partition = model.entry((Partitioner::Murmur3.token(key), key.to_vec())).or_default();
     for _ in 0..1 + rng.below(4) {
         let timestamp = 1 + rng.below(40) as i64;
         match rng.below(20) {
@@ -177,20 +178,20 @@ async fn check_read(store: &Store, rng: &mut Rng, model: &Model, keys: &[Vec<u8>
     let columns = (one_row && rng.chance(0.8)).then(|| if rng.chance(0.5) { vec![A, B] } else { vec![B] });
     let reversed = rng.chance(0.5);
     let partitions = if one_row || rng.chance(0.5) {
-        Partitions::Key(DecoratedKey::new(&keys[rng.below(keys.len() as u64) as usize]))
+        Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, &keys[rng.below(keys.len() as u64) as usize]))
     } else if rng.chance(0.4) {
         Partitions::Range(TokenRange::FULL)
     } else {
-        let mut token = || Token::of(&keys[rng.below(keys.len() as u64) as usize]);
+        let mut token = || Partitioner::Murmur3.token(&keys[rng.below(keys.len() as u64) as usize]);
         let (a, b) = (token(), token());
         let until = if rng.chance(0.2) { Token::MIN } else { a.max(b) };
-        Partitions::Range(TokenRange { after: a.min(b), until })
+        Partitions::Range(TokenRange::between(RingToken::Murmur3(a.min(b).0), RingToken::Murmur3(until.0)))
     };
     let mut expected = Vec::new();
     for ((token, key), partition) in model {
         let wanted = match &partitions {
             Partitions::Key(wanted) => *wanted.key == **key,
-            Partitions::Range(range) => range.contains(*token),
+            Partitions::Range(range) => range.contains(*token, key),
         };
         if wanted {
             let mut rows = partition.live_rows(key);
@@ -341,7 +342,7 @@ fn a_long_read_sees_partitions_whole_while_they_are_written() {
 async fn read_while_writing(store: &Store) {
     const ROWS: i32 = 500;
     let version = |version: i64| {
-        let mut builder = MutationBuilder::new(b"p");
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
         builder.table(table(1).id);
         // A version is as long as the one before, and is replaced in place, or it is not, and is moved.
         let text = if version % 4 < 2 { format!("{version:09}") } else { format!("{version:030}") };
@@ -362,7 +363,7 @@ async fn read_while_writing(store: &Store) {
     let mut round = 0;
     while writing.get() {
         let mut command = match round % 2 {
-            0 => command(table(1).id, Partitions::Key(DecoratedKey::new(b"p"))),
+            0 => command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p"))),
             _ => command(table(1).id, Partitions::Range(TokenRange::FULL)),
         };
         command.reversed = round % 3 == 0;
@@ -386,7 +387,7 @@ fn expired_cells_and_liveness_are_not_given() {
         let finished = finished.clone();
         async move {
             let store = start(options(1, GROUP), &[table(1)]).await;
-            let mut builder = MutationBuilder::new(b"p");
+            let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
             builder.table(table(1).id);
             let content = |value| CellContent::Expiring { value, ttl: 10, local_deletion_time: 1010 };
             builder.row(Clustering(&clustering(&[1, 1])), |out| {
@@ -401,7 +402,7 @@ fn expired_cells_and_liveness_are_not_given() {
             });
             store.apply(builder.finish(), false).await.expect("apply");
             for (now, expected) in [(1009, 2), (1010, 1), (i64::MAX, 1)] {
-                let mut command = command(table(1).id, Partitions::Key(DecoratedKey::new(b"p")));
+                let mut command = command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p")));
                 command.now_in_seconds = now;
                 let mut rows = Rows::default();
                 store.read_now(&command, &mut rows).expect("in one poll").expect("read");

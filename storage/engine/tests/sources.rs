@@ -4,13 +4,14 @@
 mod support;
 
 use engine::{Error, Options, Store};
+use model::Partitioner;
 use model::comparable::{self, BoundSide};
-use model::key::TokenRange;
 use model::mutation::{Clustering, ClusteringBound, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use model::schema::DroppedColumn;
-use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, Table, TableId, Token};
+use model::token::TokenRange;
+use model::{Column, ColumnId, ColumnKind, CqlType, DecoratedKey, MutationBuilder, RingToken, Table, TableId, Token};
 use runtime::rng::Rng;
 use runtime::sim::DiskCall;
 use std::cell::Cell as StdCell;
@@ -69,7 +70,7 @@ fn write(rng: &mut Rng, key: &[u8], tables: [&Table; 2]) -> [model::Mutation; 2]
     let seed = rng.below(u64::MAX);
     tables.map(|table| {
         let rng = &mut Rng::new(seed);
-        let mut builder = MutationBuilder::new(key);
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, key);
         builder.table(table.id);
         for _ in 0..1 + rng.below(4) {
             let timestamp = 1 + rng.below(40) as i64;
@@ -147,7 +148,7 @@ impl RowSink for Told {
         self.rows.push(format!("{row:?}"));
         self.given += 1;
         let comparable = (!row.static_only).then(|| row.comparable.into());
-        self.last = Some(Position { key: DecoratedKey::new(row.key), comparable });
+        self.last = Some(Position { key: DecoratedKey::new(Partitioner::Murmur3, row.key), comparable });
         if self.given == self.full_at { SinkState::Full } else { SinkState::Open }
     }
 }
@@ -195,13 +196,13 @@ fn bound(rng: &mut Rng, table: &Table, len: u64, side: BoundSide) -> Box<[u8]> {
 }
 
 fn random_command(rng: &mut Rng, table: &Table, keys: &[Vec<u8>]) -> ReadCommand {
-    let key = |rng: &mut Rng| DecoratedKey::new(&keys[rng.below(keys.len() as u64) as usize]);
+    let key = |rng: &mut Rng| DecoratedKey::new(Partitioner::Murmur3, &keys[rng.below(keys.len() as u64) as usize]);
     let partitions = match rng.below(5) {
         0 => Partitions::Range(TokenRange::FULL),
         1 => {
             let (a, b) = (key(rng).token, key(rng).token);
             let until = if rng.chance(0.2) { Token::MIN } else { a.max(b) };
-            Partitions::Range(TokenRange { after: a.min(b), until })
+            Partitions::Range(TokenRange::between(RingToken::Murmur3(a.min(b).0), RingToken::Murmur3(until.0)))
         }
         _ => Partitions::Key(key(rng)),
     };
@@ -301,7 +302,7 @@ fn one_row(x: i32) -> ReadCommand {
         comparable::bound(&table, Clustering(&values).components(), side, &mut out);
         out.into_boxed_slice()
     });
-    let mut command = command(table.id, Partitions::Key(DecoratedKey::new(b"p")));
+    let mut command = command(table.id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p")));
     command.slices = [Slice { start, end }].into();
     command.row_columns = Some([A].into());
     command
@@ -329,17 +330,20 @@ fn a_complete_row_is_read_from_the_newest_sstable_alone() {
             // A row outside the bounds of all SSTables, or in a partition that no SSTable has, needs no read.
             let before = reads.get();
             store.read(&one_row(7), &mut Rows::default()).await.expect("read");
-            let elsewhere = ReadCommand { partitions: Partitions::Key(DecoratedKey::new(b"q")), ..one_row(1) };
+            let elsewhere = ReadCommand {
+                partitions: Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"q")),
+                ..one_row(1)
+            };
             assert_eq!(
                 store.read_now(&elsewhere, &mut Rows::default()).expect("at once").expect("read"),
                 ReadEnd::Exhausted
             );
             assert_eq!(reads.get(), before);
             // SSTables older than the deletion of the partition need not be read.
-            let mut builder = MutationBuilder::new(b"p");
+            let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
             builder.table(table(1).id).delete_partition(deletion(9));
             store.apply(builder.finish(), false).await.expect("apply");
-            let all = command(table(1).id, Partitions::Key(DecoratedKey::new(b"p")));
+            let all = command(table(1).id, Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"p")));
             assert_eq!(store.read_now(&all, &mut Rows::default()).expect("at once").expect("read"), ReadEnd::Exhausted);
             store.flush(table(1).id).await.expect("flush");
             let before = reads.get();
@@ -462,7 +466,7 @@ fn a_scan_that_goes_on_reads_more_at_once_and_over_blocks_that_are_there() {
             // About 120 blocks of 16 KiB, of which the cache holds about a third.
             let before = reads.get();
             for x in (0..ROWS).step_by(200) {
-                let key = DecoratedKey::new(&x.to_be_bytes());
+                let key = DecoratedKey::new(Partitioner::Murmur3, &x.to_be_bytes());
                 store.read(&command(table.id, Partitions::Key(key)), &mut Rows::default()).await.expect("read");
             }
             let alone = reads.get() - before;
@@ -486,7 +490,7 @@ fn pages_of_a_table_without_clustering_columns_give_each_row_once() {
         // Some rows are only in an SSTable, some only in memory, some in both.
         for (keys, flushed) in [(0..40u8, true), (30..60, false)] {
             for key in keys {
-                let mut builder = MutationBuilder::new(&[key]);
+                let mut builder = MutationBuilder::new(Partitioner::Murmur3, &[key]);
                 builder.table(id).row(Clustering(&[]), |out| {
                     RowBuilder::new(out, live(1), Deletion::LIVE).cell(&value(A, 1, b"a"));
                 });

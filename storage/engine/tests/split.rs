@@ -5,7 +5,8 @@ mod support;
 
 use engine::store::{LogPosition, Truncation};
 use engine::{Options, SstableOptions, Store, Version};
-use model::{Home, ShardMap, Token};
+use model::Partitioner;
+use model::{Home, ShardMap};
 use runtime::sim::Sim;
 use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
@@ -59,9 +60,9 @@ fn disk_of_two_shards(seed: u64, version: Version) -> Sim {
     run_shards(&mut sim, 2, move |shard| async move {
         let sstables = SstableOptions { version, ..SstableOptions::default() };
         let store = open(Options { sstables, ..options_of(2) }, &[]).await;
-        let map = ShardMap::new(2);
+        let map = ShardMap::new(Partitioner::Murmur3, 2);
         for round in 0..2 {
-            for number in (0..KEYS).filter(|number| map.owner(Token::of(&key(*number))) == shard) {
+            for number in (0..KEYS).filter(|number| map.owner(Partitioner::Murmur3.token(&key(*number))) == shard) {
                 let value = format!("{number} {round}");
                 for x in 0..4 {
                     let mutation = insert(table(1).id, &key(number), x, round, 1, value.as_bytes());

@@ -3,6 +3,7 @@
 mod support;
 
 use engine::{FlushCompression, Options, SstableOptions, Version};
+use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
@@ -74,7 +75,7 @@ fn altered(with_b: bool, dropped_at: i64) -> Arc<Table> {
 
 /// An UPDATE that sets only `b`.
 fn update_b(x: i32, timestamp: i64) -> Mutation {
-    let mut builder = MutationBuilder::new(b"p");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"p");
     builder.table(table(1).id);
     builder.row(Clustering(&clustering(&[x, 0])), |out| {
         RowBuilder::new(out, None, Deletion::LIVE).cell(&value(B, timestamp, b"of b"));

@@ -7,6 +7,7 @@
 use crate::clustering::{Clustering, ClusteringBound, push_clustering};
 use crate::key::push_composite;
 use crate::mutation::{Mutation, MutationBuilder};
+use crate::partitioner::Partitioner;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
 use crate::types::{CqlType, UserType};
@@ -291,7 +292,7 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
 
 /// A schema of one to three keyspaces with up to three tables each.
 pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
-    let mut schema = Schema { version: Uuid::from_bytes(uuid(4, below)), ..Schema::empty() };
+    let mut schema = Schema { version: Uuid::from_bytes(uuid(4, below)), ..Schema::empty(Partitioner::Murmur3) };
     for k in 0..1 + below(3) {
         let name = format!("k{k}");
         let tables: BTreeMap<_, _> = (0..below(4))
@@ -406,7 +407,7 @@ fn paths(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> BTreeMap<Vec
 /// A mutation of one partition in one to three of the tables, at least one of which must be given; the key is one of
 /// the first table's.
 pub fn mutation(tables: &[&Table], below: &mut impl FnMut(u64) -> u64) -> Mutation {
-    let mut builder = MutationBuilder::new(&key(tables[0], below));
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, &key(tables[0], below));
     for _ in 0..1 + below(3) {
         let table = *pick(tables, below);
         builder.table(table.id);

@@ -1,8 +1,8 @@
 //! [`Cursor`]: rows of one or many partitions in order, without I/O.
 
 use crate::clustering::Clustering;
-use crate::key::Token;
 use crate::row::{Deletion, RowView};
+use crate::token::Token;
 
 /// The outcome of [`Cursor::advance`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,45 +1,23 @@
 //! Partition keys, their tokens, and which core owns a token.
 
 use crate::murmur3::murmur3_x64_128;
+use crate::partitioner::Partitioner;
+use crate::token::Token;
 use smallvec::SmallVec;
 use std::cmp::Ordering;
 use std::fmt;
 
-/// A position on the ring of the Murmur3 partitioner.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub struct Token(pub i64);
-
-impl Token {
-    /// The exclusive start of the ring, and the token of the empty key.
-    pub const MIN: Token = Token(i64::MIN);
-    /// The last token.
-    pub const MAX: Token = Token(i64::MAX);
-
-    /// The token of a serialised partition key: the first half of its [`murmur3_x64_128`] hash.
-    pub fn of(key: &[u8]) -> Token {
-        if key.is_empty() {
-            return Token::MIN;
-        }
-        match murmur3_x64_128(key).0 as i64 {
-            i64::MIN => Token::MAX,
-            hash => Token(hash),
-        }
-    }
-
-    /// The token with its sign bit flipped: unsigned order is ring order.
-    pub fn prefix(self) -> u64 {
-        (self.0 as u64) ^ (1 << 63)
-    }
-}
-
 /// The bytes of a key; up to 16, such as a UUID, are stored inline.
 pub type KeyBytes = SmallVec<[u8; 16]>;
 
-/// A serialised partition key with its token, ordered by token and then by the key's bytes.
+/// A serialised partition key with its token, ordered as its partitioner orders keys. Keys of different partitioners
+/// are never compared.
 #[derive(PartialEq, Eq, Hash)]
 pub struct DecoratedKey {
-    /// The token of `key`.
+    /// The first 64 bits of the token of `key`.
     pub token: Token,
+    /// The partitioner that gave the token.
+    pub partitioner: Partitioner,
     /// The serialised key. With one partition key column: the value's bytes. With several: per component a big-endian
     /// u16 length, the bytes and a zero byte.
     pub key: KeyBytes,
@@ -50,21 +28,21 @@ pub const KEY_BYTES_MAX: usize = 65535;
 
 impl DecoratedKey {
     /// A serialised key with its token.
-    pub fn new(key: &[u8]) -> DecoratedKey {
-        DecoratedKey { token: Token::of(key), key: KeyBytes::from_slice(key) }
+    pub fn new(partitioner: Partitioner, key: &[u8]) -> DecoratedKey {
+        DecoratedKey { token: partitioner.token(key), partitioner, key: KeyBytes::from_slice(key) }
     }
 }
 
 impl Clone for DecoratedKey {
     // `SmallVec::clone` copies byte by byte.
     fn clone(&self) -> DecoratedKey {
-        DecoratedKey { token: self.token, key: KeyBytes::from_slice(&self.key) }
+        DecoratedKey { token: self.token, partitioner: self.partitioner, key: KeyBytes::from_slice(&self.key) }
     }
 }
 
 impl Ord for DecoratedKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        self.token.cmp(&other.token).then_with(|| self.key.cmp(&other.key))
+        self.partitioner.compare((self.token, &self.key), (other.token, &other.key))
     }
 }
 
@@ -111,9 +89,15 @@ pub fn components(key: &[u8], count: usize) -> impl Iterator<Item = &[u8]> {
     })
 }
 
-/// The mapping from tokens to the cores of a node: ScyllaDB's biased token round-robin.
+/// The mapping from keys to tokens and from tokens to the cores of a node.
+///
+/// Tokens of the hashing partitioners, Murmur3 and Random, go round the cores as in ScyllaDB: biased token round-robin.
+/// Those of the ordering ones, ByteOrdered and OrderPreserving, are hashed before, because neighbouring keys differ in
+/// few bits. Keys whose tokens have the same first 64 bits are on the same core under every partitioner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ShardMap {
+    /// The partitioner of the node.
+    pub partitioner: Partitioner,
     /// Number of cores, at least 1.
     pub shards: u16,
     /// How many of the token's most significant bits are ignored; 12 unless configured.
@@ -144,33 +128,29 @@ pub const IGNORE_MSB: u8 = 12;
 
 impl ShardMap {
     /// The mapping for `shards` cores with the default [`IGNORE_MSB`].
-    pub fn new(shards: u16) -> ShardMap {
-        ShardMap { shards, ignore_msb: IGNORE_MSB }
+    pub fn new(partitioner: Partitioner, shards: u16) -> ShardMap {
+        ShardMap { partitioner, shards, ignore_msb: IGNORE_MSB }
+    }
+
+    /// The byte that names, beside the number of shards, the mapping in files: [`Self::ignore_msb`] in the six low
+    /// bits, the partitioner's place in [`Partitioner::ALL`] in the two high ones.
+    pub fn rule(self) -> u8 {
+        self.ignore_msb & 63 | (self.partitioner as u8) << 6
+    }
+
+    /// The mapping that a file names.
+    pub fn of_rule(shards: u16, rule: u8) -> ShardMap {
+        ShardMap { partitioner: Partitioner::ALL[usize::from(rule >> 6)], shards, ignore_msb: rule & 63 }
     }
 
     /// The core that owns `token`: `0..shards`.
     pub fn owner(self, token: Token) -> u16 {
-        let biased = token.prefix() << self.ignore_msb;
+        let spread = match self.partitioner {
+            Partitioner::Murmur3 | Partitioner::Random => token.prefix(),
+            Partitioner::ByteOrdered | Partitioner::OrderPreserving => murmur3_x64_128(&token.prefix().to_be_bytes()).0,
+        };
+        let biased = spread << self.ignore_msb;
         ((biased as u128 * self.shards as u128) >> 64) as u16
-    }
-}
-
-/// A range of tokens `(after, until]`. It does not wrap around; `until == Token::MIN` means the end of the ring.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct TokenRange {
-    /// Exclusive start.
-    pub after: Token,
-    /// Inclusive end, or [`Token::MIN`] for the end of the ring.
-    pub until: Token,
-}
-
-impl TokenRange {
-    /// The whole ring.
-    pub const FULL: TokenRange = TokenRange { after: Token::MIN, until: Token::MIN };
-
-    /// Whether `token` lies in the range. The full range contains every token, also [`Token::MIN`].
-    pub fn contains(&self, token: Token) -> bool {
-        (*self == TokenRange::FULL || token > self.after) && (self.until == Token::MIN || token <= self.until)
     }
 }
 
@@ -201,8 +181,31 @@ mod tests {
     #[test]
     fn tokens_and_owners_are_cassandras_and_scyllas() {
         for (hex, token, owners) in VECTORS {
-            assert_eq!(Token::of(&bytes(hex)), Token(token), "{hex}");
-            assert_eq!([1, 8, 12].map(|shards| ShardMap::new(shards).owner(Token(token))), owners, "{hex}");
+            assert_eq!(Partitioner::Murmur3.token(&bytes(hex)), Token(token), "{hex}");
+            let owner = |shards| ShardMap::new(Partitioner::Murmur3, shards).owner(Token(token));
+            assert_eq!([1, 8, 12].map(owner), owners, "{hex}");
+        }
+    }
+
+    #[test]
+    fn every_mapping_is_named_by_its_rule() {
+        for (place, partitioner) in Partitioner::ALL.into_iter().enumerate() {
+            for ignore_msb in [0, IGNORE_MSB, 63] {
+                let map = ShardMap { partitioner, shards: 7, ignore_msb };
+                assert_eq!(ShardMap::of_rule(7, map.rule()), map);
+                assert_eq!(usize::from(map.rule() >> 6), place);
+            }
+        }
+        assert_eq!(ShardMap::new(Partitioner::Murmur3, 1).rule(), IGNORE_MSB);
+    }
+
+    #[test]
+    fn neighbouring_keys_go_to_all_cores() {
+        for partitioner in Partitioner::ALL {
+            let map = ShardMap::new(partitioner, 4);
+            let mut counts = [0; 4];
+            (0u32..4000).for_each(|key| counts[usize::from(map.owner(partitioner.token(&key.to_be_bytes())))] += 1);
+            assert!(counts.into_iter().all(|count| (800..1200).contains(&count)), "{partitioner:?} {counts:?}");
         }
     }
 

@@ -2,7 +2,7 @@
 //! crate above speaks them.
 //!
 //! Glossary:
-//! * *token*: a partition key's position on the ring, an `i64` hashed from its bytes ([`murmur3`]).
+//! * *token*: a partition key's position on the ring ([`token`]), which the node's [`Partitioner`] gives it.
 //! * *shard*: the core that owns a token ([`ShardMap`]). A *counter shard* is something else: one node's part of a
 //!   counter ([`counter`]).
 //! * *row blob*: the one encoding of a row's data ([`row`]), used in mutations, memtables, fragments and row blocks.
@@ -34,22 +34,26 @@ pub mod memtable;
 pub mod merge;
 pub mod murmur3;
 pub mod mutation;
+pub mod partitioner;
 pub mod query;
 pub mod request;
 pub mod row;
 pub mod schema;
 pub mod shape;
 pub mod text;
+pub mod token;
 pub mod types;
 pub mod value;
 
 pub use failure::{Consistency, ErrorCode, Failure};
 pub use index::{Index, IndexedPart};
-pub use key::{DecoratedKey, Home, ShardMap, Token};
+pub use key::{DecoratedKey, Home, ShardMap};
 pub use memtable::{MemtableConfigurations, MemtableKind};
 pub use mutation::{Mutation, MutationBuilder};
+pub use partitioner::Partitioner;
 pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParameters};
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
+pub use token::{RingToken, Token, TokenRange};
 pub use types::{CqlType, UserType};
 
 use std::hash::BuildHasherDefault;

@@ -4,9 +4,11 @@
 //! memtable copies row blobs into its arena. The encoding is in [`crate::codec`].
 
 use crate::codec::{self, ByteReader, DecodeError};
-use crate::key::{KEY_BYTES_MAX, Token};
+use crate::key::KEY_BYTES_MAX;
+use crate::partitioner::Partitioner;
 use crate::row::Deletion;
 use crate::schema::TableId;
+use crate::token::Token;
 
 pub use crate::clustering::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, push_clustering};
 pub use crate::codec::{MUTATION_BYTES_MAX, Operation};
@@ -20,8 +22,8 @@ pub struct Mutation {
 
 impl Mutation {
     /// Decodes bytes from a log or another node, and checks them to their end.
-    pub fn decode(bytes: Vec<u8>) -> Result<Mutation, DecodeError> {
-        let token = Token::of(codec::check(&bytes)?);
+    pub fn decode(partitioner: Partitioner, bytes: Vec<u8>) -> Result<Mutation, DecodeError> {
+        let token = partitioner.token(codec::check(&bytes)?);
         Ok(Mutation { token, bytes })
     }
 
@@ -132,9 +134,9 @@ impl<'a> MutationView<'a> {
     ///
     /// # Errors
     /// The bytes are not a mutation.
-    pub fn decode(bytes: &'a [u8]) -> Result<MutationView<'a>, DecodeError> {
+    pub fn decode(partitioner: Partitioner, bytes: &'a [u8]) -> Result<MutationView<'a>, DecodeError> {
         let key = codec::check(bytes)?;
-        Ok(MutationView { token: Token::of(key), key, bytes })
+        Ok(MutationView { token: partitioner.token(key), key, bytes })
     }
 
     /// The partition's token.
@@ -184,18 +186,18 @@ pub struct MutationBuilder {
 
 impl MutationBuilder {
     /// Starts a mutation of the partition `key`. Panics if the key is longer than [`KEY_BYTES_MAX`].
-    pub fn new(key: &[u8]) -> MutationBuilder {
-        MutationBuilder::with_room(key, 0)
+    pub fn new(partitioner: Partitioner, key: &[u8]) -> MutationBuilder {
+        MutationBuilder::with_room(partitioner, key, 0)
     }
 
     /// [`MutationBuilder::new`], with capacity for rows whose values take about `room` bytes.
-    pub fn with_room(key: &[u8], room: usize) -> MutationBuilder {
+    pub fn with_room(partitioner: Partitioner, key: &[u8], room: usize) -> MutationBuilder {
         assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
         let mut bytes = Vec::with_capacity(128 + key.len() + room);
         bytes.push(codec::VERSION);
         bytes.extend_from_slice(&(key.len() as u16).to_le_bytes());
         bytes.extend_from_slice(key);
-        MutationBuilder { token: Token::of(key), tables_start: bytes.len(), body_start: None, bytes }
+        MutationBuilder { token: partitioner.token(key), tables_start: bytes.len(), body_start: None, bytes }
     }
 
     /// Continues `mutation`: keeps all its changes and takes more tables.

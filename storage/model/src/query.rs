@@ -1,9 +1,10 @@
 //! Read commands, the sinks that take their rows, and where a read ended.
 
 use crate::clustering::Clustering;
-use crate::key::{DecoratedKey, Token, TokenRange};
+use crate::key::DecoratedKey;
 use crate::row::{Cell, Liveness};
 use crate::schema::{ColumnId, TableId};
+use crate::token::{Token, TokenRange};
 use std::sync::Arc;
 
 /// A read of one partition or of a range of tokens, as one shard executes it.

@@ -3,6 +3,7 @@
 use crate::HashMap;
 use crate::index::Index;
 use crate::key::Home;
+use crate::partitioner::Partitioner;
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -426,6 +427,8 @@ pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema
 /// All keyspaces and tables, at one version.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {
+    /// The partitioner of the node, under which the partitions of all tables lie on the ring.
+    pub partitioner: Partitioner,
     /// A new one after every schema change that has an effect.
     pub version: Uuid,
     /// Keyspaces by name.
@@ -436,8 +439,8 @@ pub struct Schema {
 
 impl Schema {
     /// An empty schema.
-    pub fn empty() -> Schema {
-        Schema { version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: HashMap::default() }
+    pub fn empty(partitioner: Partitioner) -> Schema {
+        Schema { partitioner, version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: HashMap::default() }
     }
 
     /// The keyspace with this name.

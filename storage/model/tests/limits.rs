@@ -1,12 +1,13 @@
 //! Every limit of the crate, at it and one past it; the layouts byte by byte.
 
+use model::Partitioner;
 use model::json::{JSON_DEPTH_MAX, JSON_NAME_MAX, JSON_NUMBER_MAX, Json};
 use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder, RowView};
 use model::text::{NUMBER_DIGITS_MAX, from_bare};
 use model::types::{DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX};
-use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, Token, comparable, value};
+use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, comparable, value};
 
 const TABLE: TableId = TableId([7; 16]);
 
@@ -14,7 +15,7 @@ const TABLE: TableId = TableId([7; 16]);
 fn mutation_of(len: usize) -> Vec<u8> {
     let mut value_len = 0;
     loop {
-        let mut builder = MutationBuilder::new(b"k");
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"k");
         let value = vec![0; value_len];
         builder.table(TABLE).row(Clustering::default(), |out| {
             let content = CellContent::Live(&value);
@@ -34,23 +35,23 @@ fn mutation_of(len: usize) -> Vec<u8> {
 
 #[test]
 fn mutation_bytes() {
-    assert!(Mutation::decode(mutation_of(MUTATION_BYTES_MAX)).is_ok());
-    let error = Mutation::decode(mutation_of(MUTATION_BYTES_MAX + 1)).expect_err("too long");
+    assert!(Mutation::decode(Partitioner::Murmur3, mutation_of(MUTATION_BYTES_MAX)).is_ok());
+    let error = Mutation::decode(Partitioner::Murmur3, mutation_of(MUTATION_BYTES_MAX + 1)).expect_err("too long");
     assert_eq!(error.to_string(), "malformed mutation: length at byte 16777216");
 }
 
 #[test]
 fn key_bytes() {
-    let mutation = MutationBuilder::new(&[1; KEY_BYTES_MAX]).finish();
+    let mutation = MutationBuilder::new(Partitioner::Murmur3, &[1; KEY_BYTES_MAX]).finish();
     assert_eq!(mutation.key().len(), KEY_BYTES_MAX);
-    assert_eq!(mutation.token(), Token::of(&[1; KEY_BYTES_MAX]));
-    assert!(Mutation::decode(mutation.into_bytes()).is_ok());
+    assert_eq!(mutation.token(), Partitioner::Murmur3.token(&[1; KEY_BYTES_MAX]));
+    assert!(Mutation::decode(Partitioner::Murmur3, mutation.into_bytes()).is_ok());
 }
 
 #[test]
 #[should_panic(expected = "a partition key of 65536 bytes")]
 fn key_bytes_beyond() {
-    MutationBuilder::new(&[1; KEY_BYTES_MAX + 1]);
+    MutationBuilder::new(Partitioner::Murmur3, &[1; KEY_BYTES_MAX + 1]);
 }
 
 #[test]
@@ -160,7 +161,7 @@ fn the_longest_decimals_are_ordered() {
 
 #[test]
 fn the_layout_of_a_mutation() {
-    let mut builder = MutationBuilder::new(b"k");
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"k");
     assert!(builder.is_empty());
     builder.table(TABLE);
     let live = Deletion { timestamp: NO_TIMESTAMP, local_deletion_time: 5 };

@@ -7,7 +7,7 @@ use model::merge::{Merge, Purge, filter_row, merge_rows};
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, RowBuilder, RowView};
 use model::schema::DroppedColumn;
-use model::{ColumnKind, CqlType, Table, Token};
+use model::{ColumnKind, CqlType, Partitioner, Table, Token};
 use std::collections::BTreeMap;
 
 /// A fragment that owns its bytes.
@@ -279,7 +279,8 @@ fn sources_merge_as_if_they_were_one() {
         let parts = split(&writes, &mut below);
         for reversed in [false, true] {
             let expected = fragments(&table, &writes, reversed);
-            let found = drain(Merge::new(sources(&table, &parts, reversed, &mut below), reversed));
+            let found =
+                drain(Merge::new(Partitioner::Murmur3, sources(&table, &parts, reversed, &mut below), reversed));
             assert_eq!(found, expected, "round {round} {parts:?}");
         }
     }
@@ -390,7 +391,8 @@ fn purging_keeps_what_readers_need() {
         });
         let merged = fragments(&table, &writes, false);
         let expected = naive.all(merged.clone());
-        let merge = Merge::new(sources(&table, &parts, false, &mut below), false).with_purge(purge);
+        let merge =
+            Merge::new(Partitioner::Murmur3, sources(&table, &parts, false, &mut below), false).with_purge(purge);
         assert_eq!(drain(merge), expected, "round {round} {parts:?}");
         asked += merged.len();
         purged += expected.len();
@@ -405,7 +407,7 @@ fn a_flush_keeps_tombstones_and_expired_cells() {
     for _ in 0..500 {
         let writes = writes(&table, &mut below);
         let parts = split(&writes, &mut below);
-        let merge = Merge::new(sources(&table, &parts, false, &mut below), false);
+        let merge = Merge::new(Partitioner::Murmur3, sources(&table, &parts, false, &mut below), false);
         let found = drain(merge.with_purge(Purge::dropped_columns(&[])));
         let keep = NaivePurge { now: i64::MIN, gc_before: i64::MIN, dropped: &[], limits: [0; 3] };
         assert_eq!(found, keep.all(fragments(&table, &writes, false)));
@@ -421,7 +423,7 @@ fn the_rest_of_a_partition_can_be_skipped() {
         let parts = split(&writes, &mut below);
         let reversed = below(2) == 1;
         let all = fragments(&table, &writes, reversed);
-        let mut merge = Merge::new(sources(&table, &parts, reversed, &mut below), reversed);
+        let mut merge = Merge::new(Partitioner::Murmur3, sources(&table, &parts, reversed, &mut below), reversed);
         let (mut at, mut skips) = (0, 0);
         loop {
             match merge.advance().expect("no source fails") {
@@ -461,7 +463,7 @@ fn the_source_that_fails_is_named() {
         }
         fn skip_partition(&mut self) {}
     }
-    let mut merge = Merge::new(vec![Fails(false), Fails(true), Fails(false)], false);
+    let mut merge = Merge::new(Partitioner::Murmur3, vec![Fails(false), Fails(true), Fails(false)], false);
     for _ in 0..2 {
         assert_eq!(merge.advance(), Err("bad"));
         assert_eq!(merge.failed(), Some(1));

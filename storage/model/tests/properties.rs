@@ -1,5 +1,6 @@
 //! Laws that hold for random types, values, rows and mutations.
 
+use model::Partitioner;
 use model::arbitrary::{self, generator};
 use model::comparable::{self, BoundSide};
 use model::json::{self, Json};
@@ -284,7 +285,7 @@ fn mutations_decode_to_themselves() {
     for _ in 0..3000 {
         let tables: Vec<_> = (0..2).map(|i| arbitrary::table("k", &format!("t{i}"), &mut below)).collect();
         let mutation = arbitrary::mutation(&tables.iter().collect::<Vec<_>>(), &mut below);
-        let decoded = Mutation::decode(mutation.bytes().to_vec()).expect("well formed");
+        let decoded = Mutation::decode(Partitioner::Murmur3, mutation.bytes().to_vec()).expect("well formed");
         assert_eq!(decoded, mutation);
         assert_eq!(decoded.key(), mutation.key());
     }
@@ -350,7 +351,7 @@ fn a_row_with_a_clustering_too_long_for_its_length_is_not_cut_out() {
         let mut clustering = Vec::new();
         push_clustering(&mut clustering, &[]);
         push_clustering(&mut clustering, &vec![7; last]);
-        let mut builder = MutationBuilder::new(b"key");
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"key");
         builder.table(TableId([1; 16])).row(Clustering(&clustering), |out| {
             RowBuilder::new(out, None, Deletion::LIVE);
         });
@@ -377,12 +378,12 @@ fn damaged_mutations_are_refused_or_read_without_panic() {
                 break;
             }
         }
-        let Ok(mutation) = Mutation::decode(bytes.clone()) else {
+        let Ok(mutation) = Mutation::decode(Partitioner::Murmur3, bytes.clone()) else {
             refused += 1;
             continue;
         };
         // What was accepted is complete to its last byte.
-        let mut builder = model::MutationBuilder::new(mutation.key());
+        let mut builder = model::MutationBuilder::new(model::Partitioner::Murmur3, mutation.key());
         for update in mutation.updates() {
             builder.table(update.table);
             builder.delete_partition(update.partition_deletion);

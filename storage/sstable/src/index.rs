@@ -27,7 +27,8 @@ use model::comparable;
 use model::mutation::Clustering;
 use model::row::Deletion;
 use model::schema::Table;
-use model::{DecoratedKey, Token};
+use model::token::RingPosition;
+use model::{DecoratedKey, Partitioner};
 use std::sync::Arc;
 
 /// Longest row index of one partition that is used, in bytes. A partition with a longer one is read from its start.
@@ -58,7 +59,7 @@ impl Default for Summary {
 }
 
 impl Summary {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Summary, Fault> {
+    pub(crate) fn parse(bytes: &[u8], partitioner: Partitioner) -> Result<Summary, Fault> {
         let mut input = Input::new(bytes, 0);
         let min_interval = input.u32()?;
         let count = input.u32()?;
@@ -80,7 +81,7 @@ impl Summary {
             let end = offsets.get(i + 1).copied().unwrap_or(body.len());
             let entry = body.get(*offset..end).and_then(|entry| entry.split_last_chunk());
             let Some((key, position)) = entry else { return start.invalid("an entry of a summary") };
-            let entry = (DecoratedKey::new(key), u64::from_le_bytes(*position));
+            let entry = (DecoratedKey::new(partitioner, key), u64::from_le_bytes(*position));
             if entries.last().is_some_and(|last| last.0 >= entry.0 || last.1 >= entry.1) {
                 return start.invalid("an ascending summary");
             }
@@ -133,12 +134,13 @@ impl IndexWalk {
         &mut self,
         blocks: &mut IndexBlocks,
         file_len: u64,
+        partitioner: Partitioner,
         below: impl Fn(&DecoratedKey) -> bool,
     ) -> Result<Option<IndexEntry>, Stop> {
         while self.at < file_len {
             blocks.forget_before(Component::Index, self.at);
             let (entry, end) = blocks.read(Component::Index, self.at, file_len, |input| {
-                let key = DecoratedKey::new(input.short_bytes()?);
+                let key = DecoratedKey::new(partitioner, input.short_bytes()?);
                 let position = input.vint()?;
                 let row_index = input.vint()?;
                 Ok(IndexEntry { key, position, row_index: (input.offset(), row_index) })
@@ -256,9 +258,9 @@ fn clustering(input: &mut Input<'_>, fields: &[FieldType], table: &Table) -> Res
     Ok(out)
 }
 
-/// Returns the predicate that holds for keys with a token below `token`.
-pub(crate) fn token_below(token: Token) -> impl Fn(&DecoratedKey) -> bool {
-    move |key| key.token < token
+/// Returns the predicate that holds for keys before a position.
+pub(crate) fn before(position: &RingPosition) -> impl Fn(&DecoratedKey) -> bool {
+    |key| !position.is_before_key(key.token, &key.key)
 }
 
 #[cfg(test)]

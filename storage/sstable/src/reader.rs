@@ -33,10 +33,10 @@ use crate::statistics::{ClusteringBound, ClusteringBounds, Metadata};
 use crate::trie::PartitionIndex;
 use bytes::Bytes;
 use model::comparable;
-use model::key::TokenRange;
 use model::query::Slice;
 use model::schema::Table;
-use model::{DecoratedKey, Token};
+use model::token::TokenRange;
+use model::{DecoratedKey, Partitioner};
 use std::sync::Arc;
 
 /// Bytes of a block of a Data.db that is neither compressed nor has a CRC.db, and of the blocks that CRC.db sums in
@@ -79,6 +79,8 @@ pub struct Reader {
     descriptor: Descriptor,
     table: Arc<Table>,
     metadata: Metadata,
+    /// The partitioner that Statistics.db names; Murmur3 if it names none that a node can have.
+    partitioner: Partitioner,
     codec: Codec,
     compression: Option<CompressionInfo>,
     checksums: Option<ChunkChecksums>,
@@ -106,6 +108,8 @@ impl Reader {
         let version = descriptor.version;
         let metadata = Metadata::parse(components.statistics, version).map_err(at(Component::Statistics))?;
         check_clustering(&metadata, &table).map_err(at(Component::Statistics))?;
+        // Cassandra keeps batches and Paxos states in an order of their own, by the type of their keys.
+        let partitioner = Partitioner::named(&metadata.partitioner).unwrap_or_default();
         let compression = components
             .compression_info
             .map(|bytes| CompressionInfo::parse(bytes).map_err(at(Component::CompressionInfo)))
@@ -117,7 +121,8 @@ impl Reader {
             let tail = PartitionIndex::parse(components.partitions_tail, components.index_len);
             Index::Bti(tail.map_err(at(Component::Partitions))?)
         } else {
-            let summary = components.summary.map(Summary::parse).transpose().map_err(at(Component::Summary))?;
+            let summary = components.summary.map(|bytes| Summary::parse(bytes, partitioner));
+            let summary = summary.transpose().map_err(at(Component::Summary))?;
             Index::Big(summary.unwrap_or_default())
         };
         let codec = Codec::new(version, &metadata.header, &table);
@@ -127,6 +132,7 @@ impl Reader {
             descriptor,
             table,
             metadata,
+            partitioner,
             codec,
             compression,
             checksums,
@@ -150,6 +156,7 @@ impl Reader {
         Ok(Reader {
             descriptor: self.descriptor.clone(),
             metadata: self.metadata.clone(),
+            partitioner: self.partitioner,
             codec: Codec::new(self.descriptor.version, &self.metadata.header, &table),
             table,
             compression: self.compression.clone(),
@@ -176,6 +183,11 @@ impl Reader {
     /// Returns the contents of Statistics.db.
     pub fn metadata(&self) -> &Metadata {
         &self.metadata
+    }
+
+    /// Returns the partitioner whose order the partitions are in.
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
     }
 
     /// Returns the contents of CompressionInfo.db, if Data.db is compressed.
@@ -370,9 +382,4 @@ fn check_clustering(metadata: &Metadata, table: &Table) -> Result<(), Fault> {
         true => Ok(()),
         false => Err(Fault::invalid(0, "of the table's clustering")),
     }
-}
-
-/// Returns the token just above `token`; `None` above the last one.
-pub(crate) fn next_token(token: Token) -> Option<Token> {
-    token.0.checked_add(1).map(Token)
 }

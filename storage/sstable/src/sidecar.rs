@@ -6,7 +6,7 @@
 //! version u16      1
 //! shard u16        the owner
 //! shards u16       number of shards in the map from tokens to shards that made it the owner
-//! ignore_msb u8    how many high bits of a token that map ignores
+//! rule u8          how many high bits of a token that map ignores, in the 6 low bits; the partitioner, in the others
 //! components u8    then for each: name [u8 length, text], length in bytes u64, CRC-32 u32 of each page of 4096 bytes
 //! CRC-32 u32       of all bytes before it
 //! ```
@@ -71,7 +71,7 @@ impl Sidecar {
         out.extend_from_slice(&VERSION.to_be_bytes());
         out.extend_from_slice(&self.shard.to_be_bytes());
         out.extend_from_slice(&self.map.shards.to_be_bytes());
-        out.push(self.map.ignore_msb);
+        out.push(self.map.rule());
         out.push(self.components.len() as u8);
         for pages in &self.components {
             let name = pages.component.name();
@@ -139,8 +139,8 @@ fn parse(bytes: &[u8]) -> Result<Sidecar, Fault> {
     let start = input.offset() as usize;
     let mut input = Input::new(body.get(start..).unwrap_or_default(), start as u64);
     let shard = input.u16()?;
-    let map = ShardMap { shards: input.u16()?, ignore_msb: input.u8()? };
-    if shard >= map.shards || map.ignore_msb >= 64 {
+    let map = ShardMap::of_rule(input.u16()?, input.u8()?);
+    if shard >= map.shards {
         return input.invalid("a shard of its map");
     }
     let mut components: Vec<PageChecksums> = Vec::new();
@@ -165,6 +165,7 @@ fn parse(bytes: &[u8]) -> Result<Sidecar, Fault> {
 mod tests {
     use super::*;
     use crate::descriptor::Version;
+    use model::Partitioner;
 
     fn descriptor() -> Descriptor {
         Descriptor { version: Version::Da, id: "1".into() }
@@ -172,7 +173,7 @@ mod tests {
 
     fn sample(data: &[u8]) -> Sidecar {
         let components = vec![PageChecksums::of(Component::Data, data), PageChecksums::of(Component::Rows, &[])];
-        Sidecar { shard: 3, map: ShardMap::new(8), components }
+        Sidecar { shard: 3, map: ShardMap::new(Partitioner::Murmur3, 8), components }
     }
 
     #[test]

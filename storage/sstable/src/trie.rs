@@ -32,13 +32,22 @@ use crate::descriptor::{Component, Version};
 use crate::error::{Fault, Problem};
 use crate::input::Input;
 use crate::row_codec::read_deletion;
+use model::comparable;
 use model::row::Deletion;
-use model::{DecoratedKey, Token};
+use model::token::RingPosition;
+use model::{CqlType, DecoratedKey, Partitioner, RingToken, Token};
 
 /// Bytes after the keys at the end of Partitions.db.
 const FOOTER_BYTES: usize = 24;
 /// Most bytes that keys and footer take at the end of Partitions.db.
 pub const TAIL_BYTES_MAX: usize = FOOTER_BYTES + 2 * (2 + model::key::KEY_BYTES_MAX);
+
+/// The byte before the token and before the key in the byte-comparable form of a decorated key.
+const NEXT_COMPONENT: u8 = 0x40;
+/// The byte in its place in the form of a position after all keys of a token.
+const GT_NEXT_COMPONENT: u8 = 0x60;
+/// The byte at the end of the byte-comparable form of a decorated key.
+const TERMINATOR: u8 = 0x38;
 
 /// Payload flag of Partitions.db: the low byte of the key's hash precedes the position.
 pub(crate) const HAS_HASH: u8 = 8;
@@ -314,9 +323,13 @@ impl PartitionIndex {
         }
     }
 
-    /// Returns the position of the first partition whose token is `token` or above, or of the one before it.
-    pub(crate) fn ceiling(&self, blocks: &IndexBlocks, token: Token) -> Result<Option<Position>, Stop> {
-        let bytes = [&[0x40][..], &token.prefix().to_be_bytes()].concat();
+    /// Returns the position of the first partition after a position on the ring, or of the one before it.
+    pub(crate) fn ceiling(&self, blocks: &IndexBlocks, start: &RingPosition) -> Result<Option<Position>, Stop> {
+        let mut bytes = vec![NEXT_COMPONENT];
+        push_token_bytes(&start.token, &mut bytes);
+        if start.is_after {
+            bytes.push(GT_NEXT_COMPONENT);
+        }
         self.first_after(blocks, bytes.into_iter(), UndecidedLeaf::Return)
     }
 
@@ -372,17 +385,31 @@ impl PartitionIndex {
 /// Returns the byte-comparable form of a decorated key: token and key.
 pub(crate) fn key_bytes(key: &DecoratedKey) -> impl Iterator<Item = u8> {
     let mut form = Vec::with_capacity(12 + key.key.len());
-    push_key_bytes(key.token, &key.key, &mut form);
+    push_key_bytes(key.partitioner, key.token, &key.key, &mut form);
     form.into_iter()
 }
 
 /// Appends the byte-comparable form of a token and a key.
-pub(crate) fn push_key_bytes(token: Token, key: &[u8], form: &mut Vec<u8>) {
-    form.push(0x40);
-    form.extend_from_slice(&token.prefix().to_be_bytes());
-    form.push(0x40);
-    model::comparable::encode(&model::CqlType::Blob, key, false, form);
-    form.push(0x38);
+pub(crate) fn push_key_bytes(partitioner: Partitioner, token: Token, key: &[u8], form: &mut Vec<u8>) {
+    form.push(NEXT_COMPONENT);
+    match partitioner {
+        Partitioner::Murmur3 => form.extend_from_slice(&token.prefix().to_be_bytes()),
+        _ => push_token_bytes(&partitioner.ring_token(key), form),
+    }
+    form.push(NEXT_COMPONENT);
+    comparable::encode(&CqlType::Blob, key, false, form);
+    form.push(TERMINATOR);
+}
+
+/// Appends the byte-comparable form of a token, without separators.
+fn push_token_bytes(token: &RingToken, form: &mut Vec<u8>) {
+    let cql_type = match token {
+        RingToken::Murmur3(_) => return form.extend_from_slice(&token.token().prefix().to_be_bytes()),
+        RingToken::Random(_) => CqlType::Varint,
+        RingToken::ByteOrdered(_) => CqlType::Blob,
+        RingToken::OrderPreserving(_) => CqlType::Text,
+    };
+    comparable::encode(&cql_type, &token.to_value(), false, form);
 }
 
 /// Returns the position in the payload of a node of a partition index; `None` if it has none, or is of a key with

@@ -41,9 +41,6 @@ use model::schema::Table;
 use partition::{OpenPartition, WrittenItem};
 use std::sync::Arc;
 
-/// The class of the only partitioner that there is.
-const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
-
 /// A finished SSTable.
 #[derive(Debug)]
 pub struct FinishedSstable {
@@ -135,7 +132,7 @@ impl Builder {
     /// Begins a partition. Panics if its key is longer than [`KEY_BYTES_MAX`] or not above the previous one, or if the
     /// previous partition has not been ended.
     pub fn start_partition(&mut self, key: &[u8], deletion: Deletion) {
-        self.start(Token::of(key), key, deletion);
+        self.start(self.options.partitioner.token(key), key, deletion);
     }
 
     fn start(&mut self, token: Token, key: &[u8], deletion: Deletion) {
@@ -143,7 +140,8 @@ impl Builder {
         assert!(key.len() <= KEY_BYTES_MAX, "a partition key of {} bytes", key.len());
         let start = self.data.len();
         let last = self.last_key.as_ref().map(|(token, key)| (*token, &key[..]));
-        assert!(last.is_none_or(|last| last < (token, key)), "partitions ascend");
+        let ascends = |last| self.options.partitioner.compare(last, (token, key)).is_lt();
+        assert!(last.is_none_or(ascends), "partitions ascend");
         let mut own = std::mem::take(&mut self.key);
         own.clear();
         own.extend_from_slice(key);
@@ -435,7 +433,7 @@ fn metadata(
         token_space_coverage: options.token_space_coverage,
         ..counted
     };
-    let (partitioner, filter_chance) = (PARTITIONER.to_owned(), options.filter_chance);
+    let (partitioner, filter_chance) = (options.partitioner.class_name().to_owned(), options.filter_chance);
     Metadata { partitioner, filter_chance, cardinality, statistics, header: options.header.clone() }
 }
 

@@ -13,7 +13,7 @@ use super::values::{KeyTypes, text_of};
 use super::{Failure, Output};
 use model::comparable::BoundSide;
 use model::row::{Deletion, Liveness};
-use model::{CqlType, Token, identifier, json as json_text};
+use model::{CqlType, RingToken, identifier, json as json_text};
 use sstable::statistics::{Header, HeaderColumn};
 use sstable::walker::{FileCell, FileColumn, FileItem, FileMarker, FileRow};
 use std::collections::BTreeSet;
@@ -57,10 +57,15 @@ pub(crate) fn run(arguments: &[String], now: i64, output: &mut Output<'_>) -> Re
     let opened = location.open()?;
     let header = &opened.reader.metadata().header;
     let types = KeyTypes::of(header).ok_or_else(|| Failure("a type of the partition key is not known".into()))?;
+    let partitioner = opened.reader.partitioner();
     let excluded: BTreeSet<&str> = given.values("x").collect();
     let wanted = if given.has("k") {
         let keys = given.values("k").filter(|key| !excluded.contains(key));
-        Some(keys.map(|key| types.parse(key).map(|key| Token::of(&key))).collect::<Result<_, _>>().map_err(Failure)?)
+        Some(
+            keys.map(|key| types.parse(key).map(|key| partitioner.ring_token(&key)))
+                .collect::<Result<_, _>>()
+                .map_err(Failure)?,
+        )
     } else {
         None
     };
@@ -92,7 +97,7 @@ struct Dump<'d> {
     types: KeyTypes,
     excluded: BTreeSet<&'d str>,
     /// The tokens of the keys to show; `None` for all keys.
-    wanted: Option<BTreeSet<Token>>,
+    wanted: Option<BTreeSet<RingToken>>,
     raw_times: bool,
     /// The current time, in seconds since 1970.
     now: i64,
@@ -100,7 +105,7 @@ struct Dump<'d> {
 
 impl Dump<'_> {
     fn is_shown(&self, key: &[u8]) -> bool {
-        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&Token::of(key)))
+        self.wanted.as_ref().is_none_or(|wanted| wanted.contains(&self.opened.reader.partitioner().ring_token(key)))
             && (self.excluded.is_empty() || !self.excluded.contains(self.types.text(key).as_str()))
     }
 

@@ -9,7 +9,7 @@ use super::histogram::{self, Colours, Look};
 use super::options::{Known, Style, flag, parse};
 use super::values::{KeyTypes, text_of};
 use super::{Failure, Output};
-use model::{CqlType, Token, text};
+use model::{CqlType, Partitioner, text};
 use runtime::blocking;
 use sstable::statistics::{ClusteringBounds, Header, HeaderColumn, LogPosition, Metadata, Statistics};
 use sstable::{Component, Version};
@@ -174,8 +174,9 @@ impl Show<'_> {
             first_and_last(location)?
         };
         let Some((first, last)) = keys else { return Ok(()) };
+        let partitioner = Partitioner::named(&metadata.partitioner).unwrap_or_default();
         for (name, key) in [("First token", first), ("Last token", last)] {
-            self.remarked(name, &Token::of(&key).0.to_string(), Some(&types.text(&key)))?;
+            self.remarked(name, &partitioner.ring_token(&key).to_string(), Some(&types.text(&key)))?;
         }
         Ok(())
     }

@@ -9,8 +9,7 @@ use super::options::{Known, flag};
 use super::tables::{DATA_DIRECTORY, asked, directories, sstables, usage};
 use super::values::hex;
 use super::{Failure, Output};
-use model::DecoratedKey;
-use model::key::Token;
+use model::{DecoratedKey, RingToken};
 use server::admin::number_format::memory_size;
 use sstable::walker::FileItem;
 use sstable::{Component, Version};
@@ -68,10 +67,10 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
     if given.has("r") {
         return Err(Failure("-r is not supported: there is no repair".into()));
     }
-    let ranges = given.values("t").map(token_range).collect::<Result<Vec<TokenRange>, Failure>>()?;
+    let ranges = given.values("t").map(token_range).collect::<Result<Vec<RangeTexts<'_>>, Failure>>()?;
     let asked = Asked { extended: given.has("e"), verbose: given.has("v"), latest: given.has("c"), ranges };
     let Asked { extended, verbose, latest, ranges } = &asked;
-    let tokens: Vec<String> = ranges.iter().map(|TokenRange(after, last)| format!("({after},{last}]")).collect();
+    let tokens: Vec<String> = ranges.iter().map(|RangeTexts(after, last)| format!("({after},{last}]")).collect();
     writeln!(
         output.out,
         "sstableverify using the following options: Options{{keyspaceName='{keyspace}', cfName='{table}', \
@@ -122,17 +121,20 @@ fn name(location: &Location) -> String {
 
 /// The tokens above the first one, up to and including the last one; the range wraps around the ring if the last one is
 /// not larger.
-struct TokenRange(i64, i64);
+struct TokenRange(RingToken, RingToken);
 
 impl TokenRange {
-    fn contains(&self, Token(token): Token) -> bool {
-        let TokenRange(after, last) = *self;
+    fn contains(&self, token: &RingToken) -> bool {
+        let TokenRange(after, last) = self;
         if after < last { after < token && token <= last } else { token > after || token <= last }
     }
 }
 
+/// The two tokens of a range of `-t`, as texts.
+struct RangeTexts<'a>(&'a str, &'a str);
+
 /// Parses a range of `-t`.
-fn token_range(text: &str) -> Result<TokenRange, Failure> {
+fn token_range(text: &str) -> Result<RangeTexts<'_>, Failure> {
     let parts: Vec<&str> = text.split(',').collect();
     let [after, last] = parts[..] else {
         let count = parts.len();
@@ -140,23 +142,22 @@ fn token_range(text: &str) -> Result<TokenRange, Failure> {
             "Unable to parse token range from {text}; format is left,right but saw {count} parts"
         )));
     };
-    let token = |text: &str| text.parse().map_err(|_| Failure(format!("For input string: \"{text}\"")));
-    Ok(TokenRange(token(after)?, token(last)?))
+    Ok(RangeTexts(after, last))
 }
 
 /// What is checked.
-struct Asked {
+struct Asked<'a> {
     extended: bool,
     verbose: bool,
     latest: bool,
-    ranges: Vec<TokenRange>,
+    ranges: Vec<RangeTexts<'a>>,
 }
 
 struct Verify<'v, 'o> {
     location: &'v Location,
     name: String,
     output: &'v mut Output<'o>,
-    asked: &'v Asked,
+    asked: &'v Asked<'v>,
 }
 
 impl Verify<'_, '_> {
@@ -228,15 +229,21 @@ impl Verify<'_, '_> {
     /// Reads every partition. Returns how many there are.
     fn partitions(&mut self, opened: &Opened) -> Result<u64, Failure> {
         let mut items = opened.items();
+        let partitioner = opened.reader.partitioner();
+        let invalid = |text| Failure(format!("For input string: \"{text}\""));
+        let token = |text| partitioner.parse_token(text).map_err(|_| invalid(text));
+        let ranges =
+            self.asked.ranges.iter().map(|RangeTexts(after, last)| Ok(TokenRange(token(after)?, token(last)?)));
+        let ranges = ranges.collect::<Result<Vec<TokenRange>, Failure>>()?;
         let (mut count, mut begins, mut previous) = (0u64, 0u64, None::<DecoratedKey>);
         while let Some(item) = items.next()? {
             match item {
                 FileItem::Partition { key, start, .. } => {
                     self.detail(&format!("Reading row at {start}"))?;
-                    let key = DecoratedKey::new(&key);
-                    let ranges = &self.asked.ranges;
-                    if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(key.token)) {
-                        let (token, key) = (key.token.0, hex(&key.key));
+                    let token = partitioner.ring_token(&key);
+                    let key = DecoratedKey::new(partitioner, &key);
+                    if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&token)) {
+                        let key = hex(&key.key);
                         return Err(Failure(format!(
                             "Key DecoratedKey({token}, {key}) is not contained in the given ranges"
                         )));

@@ -24,6 +24,7 @@ pub mod units;
 
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
+use model::{Partitioner, RingToken};
 pub use options::{Unused, document};
 use serde_norway::Value;
 use shard::SyncMode;
@@ -150,17 +151,26 @@ impl Given {
         }
     }
 
+    /// `partitioner`, by the name of its class, with or without its package.
+    fn partitioner(&self) -> Result<Partitioner, ConfigError> {
+        let Some(name) = self.text("partitioner")? else { return Ok(Partitioner::default()) };
+        match Partitioner::named(&name) {
+            Some(partitioner) => Ok(partitioner),
+            None => error(format!("Invalid partitioner class {name}")),
+        }
+    }
+
     /// `num_tokens` and the tokens of `initial_token`; if both are given, the numbers of tokens must agree.
-    fn tokens(&self) -> Result<(Option<usize>, Vec<i64>), ConfigError> {
+    fn tokens(&self, partitioner: Partitioner) -> Result<(Option<usize>, Vec<RingToken>), ConfigError> {
         const NAME: &str = "initial_token";
         let count = self.number("num_tokens", 1, NUM_TOKENS_MAX)?.map(|count| count as usize);
         let Some(text) = self.text(NAME)? else { return Ok((count, Vec::new())) };
         let mut tokens = Vec::new();
         for token in text.split(',').map(str::trim) {
-            match token.parse::<i64>() {
+            match partitioner.parse_token(token) {
                 Ok(token) if tokens.contains(&token) => return error(format!("{NAME}: {token} is there twice")),
                 Ok(token) => tokens.push(token),
-                Err(_) => return error(format!("{NAME}: {token} is not a token")),
+                Err(text) => return error(format!("{NAME}: {token} is not a token: {text}")),
             }
         }
         match count {
@@ -244,8 +254,10 @@ impl Given {
 
     /// The options that the shards need. Its settings are completed when the node starts: see [`Config::all_settings`].
     fn node(&self, default: shard::Config) -> Result<shard::Config, ConfigError> {
-        let (num_tokens, initial_tokens) = self.tokens()?;
+        let partitioner = self.partitioner()?;
+        let (num_tokens, initial_tokens) = self.tokens(partitioner)?;
         Ok(shard::Config {
+            partitioner,
             directory: self.directory()?.unwrap_or(default.directory),
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
             num_tokens: num_tokens.unwrap_or(default.num_tokens),

@@ -174,7 +174,7 @@ impl Config {
             ("native_transport_max_concurrent_connections_per_ip", self.connections_per_ip_max.to_string()),
             ("native_transport_port", node.native_port.to_string()),
             ("num_tokens", node.num_tokens.to_string()),
-            ("partitioner", "org.apache.cassandra.dht.Murmur3Partitioner".into()),
+            ("partitioner", node.partitioner.class_name().into()),
             ("rpc_address", node.rpc_address.to_string()),
             ("sstable.selected_format", if node.sstables.version == Version::Da { "bti" } else { "big" }.into()),
             ("start_native_transport", self.start_native_transport.to_string()),

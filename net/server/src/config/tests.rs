@@ -1,6 +1,7 @@
 //! Tests of the configuration.
 
 use super::*;
+use model::RingToken;
 
 fn failure(file: &str) -> String {
     Config::read(file, &[]).expect_err("the configuration is wrong").0
@@ -150,14 +151,14 @@ fn files_of_cassandra_are_taken() {
         assert!(names(&latest).contains(&option.to_owned()), "{option}");
     }
     let ccm = read(include_str!("../../tests/config/ccm.yaml")).node;
-    assert_eq!((ccm.num_tokens, ccm.initial_tokens), (1, vec![i64::MIN]));
+    assert_eq!((ccm.num_tokens, ccm.initial_tokens), (1, vec![RingToken::Murmur3(i64::MIN)]));
     assert_eq!(ccm.directory, PathBuf::from("/ccm/test/node1/data0"));
 }
 
 #[test]
 fn tokens_are_as_many_as_said() {
     let config = Config::read("num_tokens: 3\ninitial_token: 5, -7,9", &[]).expect("valid").node;
-    assert_eq!((config.num_tokens, config.initial_tokens), (3, vec![5, -7, 9]));
+    assert_eq!((config.num_tokens, config.initial_tokens), (3, [5, -7, 9].map(RingToken::Murmur3).to_vec()));
     assert_eq!(Config::read("initial_token: 5", &[]).expect("valid").node.num_tokens, 1);
     assert_eq!(failure("initial_token: 5,6"), "initial_token was set but num_tokens is not!");
     assert!(

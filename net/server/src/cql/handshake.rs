@@ -1,8 +1,8 @@
 //! The messages of the handshake: OPTIONS with its answer SUPPORTED, and STARTUP.
 
 use crate::cql::context::Context;
-use model::Failure;
 use model::key::IGNORE_MSB;
+use model::{Failure, Partitioner};
 use wire::Version;
 use wire::compression::{self, Compression};
 use wire::response::{self, To};
@@ -63,12 +63,16 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
     parts.next().is_none().then_some((major, minor, patch))
 }
 
+/// The place of the first option in SUPPORTED that is for shard-aware drivers.
+const SHARD_AWARE_FROM: usize = 4;
+
 /// Appends SUPPORTED, whose options for shard-aware drivers are those of the current shard.
 pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
     let shard = runtime::current_shard().to_string();
     let shards = runtime::shard_count().to_string();
     let ignore_msb = IGNORE_MSB.to_string();
     let port = context.shard_aware_port.get().to_string();
+    let partitioner = context.shard.node_config().partitioner;
     let options: [(&str, &[&str]); 10] = [
         ("PROTOCOL_VERSIONS", &PROTOCOL_VERSIONS),
         ("COMPRESSION", &compression::NAMES),
@@ -76,12 +80,15 @@ pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
         ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
         ("SCYLLA_SHARD", &[&shard]),
         ("SCYLLA_NR_SHARDS", &[&shards]),
-        ("SCYLLA_PARTITIONER", &["org.apache.cassandra.dht.Murmur3Partitioner"]),
+        ("SCYLLA_PARTITIONER", &[partitioner.class_name()]),
         ("SCYLLA_SHARDING_ALGORITHM", &["biased-token-round-robin"]),
         ("SCYLLA_SHARDING_IGNORE_MSB", &[&ignore_msb]),
         ("SCYLLA_SHARD_AWARE_PORT", &[&port]),
     ];
-    response::supported(out, to, &options);
+    // Clients can compute the core of a token of Murmur3 only.
+    let is_shard_aware = partitioner == Partitioner::Murmur3;
+    let options = &options[..if is_shard_aware { options.len() } else { SHARD_AWARE_FROM }];
+    response::supported(out, to, options);
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ const CLIENT: NodeId = NodeId(1);
 /// The longest that a start or a client program may take, in virtual time.
 const PATIENCE: Duration = Duration::from_secs(3600);
 
-/// Starts a node of `shards` cores, runs `client` with its address and returns the client's result.
-pub(crate) fn with_simulated_node<F, Fut, T>(shards: usize, client: F) -> T
+/// Starts a node of `shards` cores with a partitioner, runs `client` with its address and returns the client's result.
+pub(crate) fn with_simulated_node<F, Fut, T>(partitioner: &str, shards: usize, client: F) -> T
 where
     F: Fn(SocketAddr) -> Fut + 'static,
     Fut: Future<Output = T> + 'static,
@@ -30,6 +30,7 @@ where
         &[
             format!("listen_address={ip}"),
             format!("rpc_address={ip}"),
+            format!("partitioner={partitioner}"),
             "drop_compact_storage_enabled=true".into(),
             // Small, for runs that start thousands of nodes.
             "commitlog_segment_size=2MiB".into(),

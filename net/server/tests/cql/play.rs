@@ -23,9 +23,9 @@ pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
     answers.expect("a ring").remove(0)
 }
 
-/// Runs a file on a simulated node with `shards` cores.
-pub(crate) fn on_simulated_node(file: &CaseFile, shards: usize) -> Answers {
-    crate::node::with_simulated_node(shards, {
+/// Runs a file on a simulated node with a partitioner and `shards` cores.
+pub(crate) fn on_simulated_node(file: &CaseFile, partitioner: &str, shards: usize) -> Answers {
+    crate::node::with_simulated_node(partitioner, shards, {
         let file = file.clone();
         move |address| {
             let file = file.clone();

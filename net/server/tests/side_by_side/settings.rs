@@ -11,6 +11,8 @@ pub(crate) struct Settings {
     pub(crate) first_seed: u64,
     /// Features that no script uses, by the names in `dice.rs`, separated by commas: `HELENUS_SIDE_WITHOUT`.
     pub(crate) without: BTreeSet<String>,
+    /// The partitioner of both sides: `HELENUS_SIDE_PARTITIONER`, Murmur3Partitioner.
+    pub(crate) partitioner: String,
     /// Print a difference as it is found, with the schema and the step alone, and do not look for a shorter script:
     /// `HELENUS_SIDE_QUICK`.
     pub(crate) prints_at_once: bool,
@@ -36,6 +38,7 @@ impl Settings {
             statements: number("HELENUS_SIDE_STATEMENTS", 2000),
             first_seed: number("HELENUS_SIDE_SEED", 0),
             without,
+            partitioner: std::env::var("HELENUS_SIDE_PARTITIONER").unwrap_or_else(|_| "Murmur3Partitioner".into()),
             prints_at_once: is_set("HELENUS_SIDE_QUICK"),
             prints_scripts: is_set("HELENUS_SIDE_SHOW"),
         }

@@ -6,7 +6,7 @@ use super::factories::factory;
 use super::operators;
 use super::{AggregateFunction, CollectionFunction, Mask, Math};
 use crate::ast::{Arithmetic, NEGATION};
-use model::CqlType;
+use model::{CqlType, Partitioner};
 use std::sync::Arc;
 
 /// One overload of a scalar function.
@@ -28,7 +28,7 @@ pub struct Function {
 pub enum Scalar {
     Now,
     Uuid,
-    Token,
+    Token(Partitioner),
     CurrentDate,
     CurrentTime,
     CurrentTimestamp,
@@ -114,9 +114,23 @@ pub(super) fn function(name: &str, arguments: Vec<CqlType>, result: CqlType, bod
     Function { name: format!("system.{name}").into(), arguments, result, body }
 }
 
-/// The overloads of the functions with this name. `key` are the types of the partition key (for `token`), `first` is
-/// the type of the first argument if known (for functions of any type), `wanted` that of the place (for `from_json`).
-pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, wanted: Option<&CqlType>) -> Vec<Function> {
+/// What `token` takes and gives.
+#[derive(Default)]
+pub(crate) struct TokenTypes {
+    /// The partitioner, which says the type that it gives.
+    pub(crate) partitioner: Partitioner,
+    /// The types of the partition key.
+    pub(crate) key: Vec<CqlType>,
+}
+
+/// The overloads of the functions with this name. `token` is for the function of that name, `first` is the type of the
+/// first argument if known (for functions of any type), `wanted` that of the place (for `from_json`).
+pub(crate) fn scalars(
+    name: &str,
+    token: &TokenTypes,
+    first: Option<&CqlType>,
+    wanted: Option<&CqlType>,
+) -> Vec<Function> {
     use CqlType::*;
     let one = |arguments: Vec<CqlType>, result: CqlType, body| vec![function(name, arguments, result, body)];
     let of_each = |types: &[CqlType], result: &dyn Fn(&CqlType) -> CqlType, body| -> Vec<Function> {
@@ -125,7 +139,7 @@ pub(crate) fn scalars(name: &str, key: &[CqlType], first: Option<&CqlType>, want
     match name {
         "now" | "current_timeuuid" | "currenttimeuuid" => one(vec![], Timeuuid, Scalar::Now),
         "uuid" => one(vec![], Uuid, Scalar::Uuid),
-        "token" => one(key.to_vec(), Bigint, Scalar::Token),
+        "token" => one(token.key.clone(), token.partitioner.token_type(), Scalar::Token(token.partitioner)),
         "current_date" | "currentdate" => one(vec![], Date, Scalar::CurrentDate),
         "current_time" | "currenttime" => one(vec![], Time, Scalar::CurrentTime),
         "current_timestamp" | "currenttimestamp" => one(vec![], Timestamp, Scalar::CurrentTimestamp),
@@ -186,7 +200,7 @@ fn blob_functions(name: &str) -> Option<Function> {
 pub(crate) fn is_known(name: &str) -> bool {
     matches!(name, "to_json" | "tojson" | "from_json" | "fromjson")
         || factory(name).is_some()
-        || !scalars(name, &[], None, None).is_empty()
+        || !scalars(name, &TokenTypes::default(), None, None).is_empty()
 }
 
 /// The native types that can be cast to `to`: every number to every number and to text; dates and times to each other.

@@ -22,7 +22,7 @@ mod times;
 pub use aggregates::AggregateFunction;
 pub(crate) use aggregates::State as AggregateState;
 pub use catalogue::{Aggregate, Function, Scalar, Similarity};
-pub(crate) use catalogue::{aggregates, cast, is_aggregate_name, is_known, scalars};
+pub(crate) use catalogue::{TokenTypes, aggregates, cast, is_aggregate_name, is_known, scalars};
 pub use collections::CollectionFunction;
 pub(crate) use factories::factory;
 pub use masking::Mask;
@@ -110,7 +110,7 @@ impl Function {
         match self.body {
             Scalar::Now => Ok(Some(context.timeuuid().to_vec())),
             Scalar::Uuid => Ok(Some(context.uuid().to_vec())),
-            Scalar::Token => Ok(Some(crate::plan::token_of(&arguments).0.to_be_bytes().to_vec())),
+            Scalar::Token(partitioner) => Ok(Some(crate::plan::token_of(partitioner, &arguments).to_value())),
             Scalar::CurrentDate | Scalar::CurrentTime | Scalar::CurrentTimestamp => {
                 Ok(Some(times::current(self.body, context.wall_micros())))
             }

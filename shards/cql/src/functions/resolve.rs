@@ -3,7 +3,7 @@
 
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
-use super::{Call, Function, Scalar, is_known, scalars};
+use super::{Call, Function, Scalar, TokenTypes, is_known, scalars};
 use super::{LEGACY_TIMEUUID, wrong_arguments};
 use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
@@ -160,7 +160,7 @@ impl<'t> Operand<'t> {
         let fits = match term {
             ast::Term::Tuple(terms) if terms.len() == 1 => Operand::of(&terms[0], scope).fits,
             ast::Term::Function { keyspace, name, arguments } if is_operation(keyspace.as_deref(), name) => {
-                let overloads = scalars(name, &[], None, None);
+                let overloads = scalars(name, &TokenTypes::default(), None, None);
                 let operands: Vec<Operand<'_>> = arguments.iter().map(|term| Operand::of(term, scope)).collect();
                 let fit = |wanted| match pick_place("", &overloads, &operands, Some(wanted), scope) {
                     Ok(at) => Ok(Fit::of(wanted, &overloads[at].result)),
@@ -413,7 +413,7 @@ fn choose(
         return pick(&format!("{qualifier}{name}"), vec![made], arguments, wanted, scope);
     }
     let first = arguments.first().map(|argument| known_type(argument, scope)).transpose()?.flatten();
-    let candidates = scalars(name, &scope.key_types(), first.as_ref(), wanted);
+    let candidates = scalars(name, &scope.token_types(), first.as_ref(), wanted);
     if candidates.is_empty() {
         return Err(match arguments.first() {
             Some(argument) => Failure::invalid(format!(

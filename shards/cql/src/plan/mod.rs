@@ -24,8 +24,8 @@ pub use select::*;
 pub use term::{EvaluationContext, Term, Value};
 pub use virtual_change::check_virtual;
 
-use model::key::{Token, push_composite};
-use model::{ColumnSpec, Failure, Table};
+use model::key::push_composite;
+use model::{ColumnSpec, Failure, Partitioner, RingToken, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -133,13 +133,13 @@ fn vint(rest: &mut &[u8]) -> Option<i64> {
 }
 
 /// The token of a partition key with these components.
-pub fn token_of(components: &[&[u8]]) -> Token {
+pub fn token_of(partitioner: Partitioner, components: &[&[u8]]) -> RingToken {
     match components {
-        [component] => Token::of(component),
+        [component] => partitioner.ring_token(component),
         _ => {
             let mut key = Vec::with_capacity(components.iter().map(|component| component.len() + 3).sum());
             push_composite(components.iter().copied(), &mut key);
-            Token::of(&key)
+            partitioner.ring_token(&key)
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Plans of SELECT, and the restrictions of partitions and rows that UPDATE and DELETE share with it.
 
 use super::{Projection, Term};
-use model::{ColumnId, IndexedPart, Table};
+use model::{ColumnId, IndexedPart, Partitioner, Table};
 use std::sync::Arc;
 
 /// The values that a column, or several columns together, are restricted to.
@@ -271,8 +271,8 @@ pub enum Selector {
     CountRows,
     /// `count(c)`: the number of rows in which the column is not null.
     Count(ColumnId),
-    /// `token(pk...)`: a bigint.
-    Token,
+    /// `token(pk...)`, of the partitioner's type of tokens.
+    Token(Partitioner),
 }
 
 impl Selector {
@@ -283,7 +283,7 @@ impl Selector {
             | Selector::WriteTime(column)
             | Selector::Ttl(column)
             | Selector::Count(column) => Some(*column),
-            Selector::CountRows | Selector::Token => None,
+            Selector::CountRows | Selector::Token(_) => None,
         }
     }
 }

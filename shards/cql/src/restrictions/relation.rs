@@ -233,7 +233,7 @@ impl<'s> Restrictions<'s> {
                 format!("The token function arguments must be in the partition key order: {}", join(key.iter()))
             }));
         }
-        let receiver = Receiver { scope, name: TOKEN, cql_type: &CqlType::Bigint };
+        let receiver = Receiver { scope, name: TOKEN, cql_type: &scope.partitioner.token_type() };
         let term = prepare_term(term, &receiver, markers)?;
         let shown = join(key.iter());
         let limit = |inclusive| Some(TokenBound { term: term.clone(), inclusive });

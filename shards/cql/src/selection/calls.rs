@@ -106,7 +106,8 @@ impl Selecting<'_, '_, '_> {
         // The overload is chosen by the arguments alone, whatever the place.
         let function = self.choose(keyspace, name, arguments)?;
         if name == "token" && self.is_key(arguments) {
-            return Ok((Expression::Fetched(self.fetch(Selector::Token)), CqlType::Bigint));
+            let partitioner = self.scope.partitioner;
+            return Ok((Expression::Fetched(self.fetch(Selector::Token(partitioner))), partitioner.token_type()));
         }
         let mut expressions = Vec::with_capacity(arguments.len());
         for (argument, wanted) in arguments.iter().zip(&function.arguments) {
@@ -252,7 +253,7 @@ impl Selecting<'_, '_, '_> {
             let made = factory.build(&asked, None, self.scope)?;
             return pick(&format!("{qualifier}{name}"), vec![made], &asked, None, self.scope);
         }
-        let candidates = scalars(name, &self.scope.key_types(), first, None);
+        let candidates = scalars(name, &self.scope.token_types(), first, None);
         if candidates.is_empty() {
             return Err(match arguments.first() {
                 Some(argument) => Failure::invalid(format!(

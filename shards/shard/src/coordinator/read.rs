@@ -306,12 +306,12 @@ impl PageBuilder {
             // The row with which the page has enough bytes is its last, even if the block has more.
             append(&mut self.out, reply.block, filled + 1)?;
             plan.tombstones.end(&self.met, Some(key), self.asked);
-            return Ok(AddedPart::PageDone(self.page(Some(reply.places.resume(filled)))));
+            return Ok(AddedPart::PageDone(self.page(Some(reply.places.resume(key.partitioner, filled)))));
         }
         if rows > left || rows == left && rows > 0 {
             let stopped_at = if rows == left { reply.last } else { None };
-            let stopped_at =
-                stopped_at.or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(left - 1)));
+            let stopped_at = stopped_at
+                .or_else(|| (!reply.block.ends.is_empty()).then(|| reply.places.resume(key.partitioner, left - 1)));
             append(&mut self.out, reply.block, left)?;
             plan.tombstones.end(&self.met, Some(key), self.asked);
             return Ok(AddedPart::PageDone(self.page(stopped_at)));

@@ -16,8 +16,8 @@ use crate::messages::data::ReadReply;
 use crate::metrics::Measure;
 use crate::rows::block::{RowBlock, merge_counted};
 use crate::shard_state::Shard;
-use model::key::{Token, TokenRange};
 use model::query::{Partitions, ReadEnd, Resume};
+use model::token::{Token, TokenRange};
 use model::{DecoratedKey, Failure, Home};
 use runtime::ShardId;
 use runtime::sync::join_all;
@@ -143,7 +143,7 @@ async fn merge(
             let stream = &streams[i];
             let rows_max = stream.credit.min(left);
             let resume = stream.resume.clone();
-            let request = plan.request(Partitions::Range(range), resume, rows_max, bytes_max, true);
+            let request = plan.request(Partitions::Range(range.clone()), resume, rows_max, bytes_max, true);
             read_on(shard, stream.shard, request)
         });
         let replies = match asked.len() {
@@ -170,7 +170,10 @@ async fn merge(
             let full = stream.take(before, limits, &mut out);
             if full {
                 plan.tombstones.end(&met, None, limits.rows_max);
-                return Ok(Page { block: out, stopped_at: Some(stream.reply.places.resume(stream.row - 1)) });
+                return Ok(Page {
+                    block: out,
+                    stopped_at: Some(stream.reply.places.resume(shard.partitioner(), stream.row - 1)),
+                });
             }
             if out.bytes.len() > RESULT_BYTES_MAX {
                 return Err(result_too_large());
@@ -206,7 +209,7 @@ pub(crate) enum Aggregated<'a> {
     /// These partitions.
     Keys(&'a [DecoratedKey]),
     /// All partitions of a range.
-    Range(TokenRange),
+    Range(&'a TokenRange),
 }
 
 /// The row of an aggregate over `partitions`; no row if the partitions have none.
@@ -228,7 +231,8 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
             parts
         }
         Aggregated::Range(range) => {
-            let reads = owners(plan).into_iter().map(|to| aggregate_on(shard, plan, to, Partitions::Range(range)));
+            let read = |to| aggregate_on(shard, plan, to, Partitions::Range(range.clone()));
+            let reads = owners(plan).into_iter().map(read);
             let mut parts = join_all(reads.collect()).await.into_iter().collect::<Result<Vec<RowBlock>, Failure>>()?;
             parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
             parts

@@ -11,14 +11,14 @@
 mod statement;
 
 use crate::config::Config;
-use crate::schema::local::{Identity, PARTITIONER};
+use crate::schema::local::Identity;
 use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
 use cql::plan::{Describe, DescribeTarget};
 use model::identifier::quoted;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 use model::types::UserType;
 use model::value::push_element;
-use model::{ColumnSpec, CqlType, Failure, Index, Keyspace, Schema, Table};
+use model::{ColumnSpec, CqlType, Failure, Index, Keyspace, RingToken, Schema, Table};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -305,7 +305,7 @@ fn statements(things: &[Thing<'_>], internals: bool) -> Described {
 /// token.
 fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Described {
     let mut specs = columns([("cluster", CqlType::Text), ("partitioner", CqlType::Text), ("snitch", CqlType::Text)]);
-    let partitioner = PARTITIONER.rsplit('.').next().unwrap_or_default();
+    let partitioner = config.partitioner.simple_name();
     let mut values =
         vec![config.cluster_name.clone().into_bytes(), partitioner.as_bytes().to_vec(), SNITCH.as_bytes().to_vec()];
     if session.is_some_and(|keyspace| !is_system(keyspace)) {
@@ -315,7 +315,7 @@ fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Descr
         let endpoint = format!("/{}", SocketAddr::new(config.listen_address, config.storage_port));
         let mut owners = 1i32.to_be_bytes().to_vec();
         push_element(&mut owners, Some(endpoint.as_bytes()));
-        let mut tokens: Vec<String> = identity.tokens.iter().map(i64::to_string).collect();
+        let mut tokens: Vec<String> = identity.tokens.iter().map(RingToken::to_string).collect();
         tokens.sort();
         let mut ownership = (tokens.len() as i32).to_be_bytes().to_vec();
         for token in &tokens {

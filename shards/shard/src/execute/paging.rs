@@ -14,7 +14,7 @@
 //! changes; bytes that are not a state of this statement are refused.
 
 use model::query::{Position, Resume};
-use model::{DecoratedKey, Failure};
+use model::{DecoratedKey, Failure, Partitioner};
 
 const VERSION_ROWS: u8 = 3;
 const VERSION_DESCRIBE: u8 = 2;
@@ -57,18 +57,18 @@ impl PagingState {
     }
 
     /// Decodes the bytes of a client. Fails unless `encode` made them for the statement of `fingerprint`.
-    pub(crate) fn decode(bytes: &[u8], fingerprint: u64) -> Result<PagingState, Failure> {
+    pub(crate) fn decode(partitioner: Partitioner, bytes: &[u8], fingerprint: u64) -> Result<PagingState, Failure> {
         if bytes.len() > PAGING_STATE_BYTES_MAX {
             return Err(invalid_state());
         }
-        let state = PagingState::parse(bytes).ok_or_else(invalid_state)?;
+        let state = PagingState::parse(partitioner, bytes).ok_or_else(invalid_state)?;
         if state.fingerprint != fingerprint || state.remaining == 0 {
             return Err(invalid_state());
         }
         Ok(state)
     }
 
-    fn parse(bytes: &[u8]) -> Option<PagingState> {
+    fn parse(partitioner: Partitioner, bytes: &[u8]) -> Option<PagingState> {
         let rest = bytes.strip_prefix(&[VERSION_ROWS])?;
         let (fingerprint, rest) = rest.split_first_chunk()?;
         let (remaining, rest) = rest.split_first_chunk()?;
@@ -84,7 +84,7 @@ impl PagingState {
             fingerprint: u64::from_le_bytes(*fingerprint),
             remaining: u64::from_le_bytes(*remaining),
             resume: Resume {
-                position: Position { key: DecoratedKey::new(key), comparable },
+                position: Position { key: DecoratedKey::new(partitioner, key), comparable },
                 partition_rows: u64::from_le_bytes(*partition_rows),
             },
         })
@@ -113,16 +113,18 @@ pub(crate) fn decode_describe(bytes: &[u8], fingerprint: u64) -> Result<usize, F
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
 
     fn state(key: &[u8], comparable: Option<&[u8]>) -> PagingState {
-        let position = Position { key: DecoratedKey::new(key), comparable: comparable.map(Into::into) };
+        let position =
+            Position { key: DecoratedKey::new(Partitioner::Murmur3, key), comparable: comparable.map(Into::into) };
         PagingState { fingerprint: 77, remaining: u64::MAX, resume: Resume { position, partition_rows: 3 } }
     }
 
     #[test]
     fn a_state_reads_back() {
         for state in [state(b"k", None), state(b"k", Some(b"")), state(&[9; 65535], Some(&[7; 100]))] {
-            assert_eq!(PagingState::decode(&state.encode(), 77), Ok(state));
+            assert_eq!(PagingState::decode(Partitioner::Murmur3, &state.encode(), 77), Ok(state));
         }
         assert_eq!(decode_describe(&encode_describe(5, 300), 5), Ok(300));
     }
@@ -130,28 +132,28 @@ mod tests {
     #[test]
     fn what_is_no_state_of_the_statement_is_refused() {
         let good = state(b"key", Some(b"abc")).encode();
-        assert!(PagingState::decode(&good, 78).is_err());
+        assert!(PagingState::decode(Partitioner::Murmur3, &good, 78).is_err());
         // Every prefix that ends before the clustering, and every other first byte.
         for len in 0..31 {
-            assert!(PagingState::decode(&good[..len], 77).is_err(), "{len}");
+            assert!(PagingState::decode(Partitioner::Murmur3, &good[..len], 77).is_err(), "{len}");
         }
         for version in (0..=255).filter(|&version| version != VERSION_ROWS) {
             let mut bad = good.clone();
             bad[0] = version;
-            assert_eq!(PagingState::decode(&bad, 77), Err(invalid_state()));
+            assert_eq!(PagingState::decode(Partitioner::Murmur3, &bad, 77), Err(invalid_state()));
             assert!(decode_describe(&bad, 77).is_err());
         }
         let mut none_left = good.clone();
         none_left[9..17].fill(0);
-        assert!(PagingState::decode(&none_left, 77).is_err());
+        assert!(PagingState::decode(Partitioner::Murmur3, &none_left, 77).is_err());
     }
 
     #[test]
     fn the_longest_state_is_taken_and_one_more_byte_is_not() {
         let head = state(b"k", Some(b"")).encode().len();
         let longest = state(b"k", Some(&vec![1; PAGING_STATE_BYTES_MAX - head])).encode();
-        assert!(PagingState::decode(&longest, 77).is_ok());
+        assert!(PagingState::decode(Partitioner::Murmur3, &longest, 77).is_ok());
         let longer = state(b"k", Some(&vec![1; PAGING_STATE_BYTES_MAX - head + 1])).encode();
-        assert!(PagingState::decode(&longer, 77).is_err());
+        assert!(PagingState::decode(Partitioner::Murmur3, &longer, 77).is_err());
     }
 }

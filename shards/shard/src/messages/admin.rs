@@ -7,7 +7,7 @@ use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
-use model::key::TokenRange;
+use model::TokenRange;
 use model::{DecoratedKey, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -59,7 +59,7 @@ fn mutation(schema: &Schema, record: &CompactionRecord) -> model::Mutation {
     for (sources, partitions) in &record.merged {
         row.element("rows_merged", &sources.to_be_bytes(), &count(*partitions));
     }
-    let mut mutation = MutationBuilder::new(record.id.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, record.id.as_bytes());
     row.finish(mutation.table(table.id));
     mutation.finish()
 }

@@ -97,7 +97,7 @@ async fn note(shard: &Shard, keyspace: &str, index: &str, built: bool) -> Result
     let table = system_table(&schema, "system", "IndexInfo");
     let now = runtime::wall_micros();
     let timestamp = shard.clock().timestamp().max(now);
-    let mut mutation = MutationBuilder::new(keyspace.as_bytes());
+    let mut mutation = MutationBuilder::new(shard.partitioner(), keyspace.as_bytes());
     mutation.table(table.id);
     if built {
         RowWriter::new(table, &[index.as_bytes()], timestamp).finish(&mut mutation);

@@ -9,10 +9,9 @@ use crate::schema::cells::{self, RowReader, RowWriter, StoredRow};
 use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
 use engine::SizeEstimate;
-use model::key::TokenRange;
 use model::mutation::{Clustering, push_clustering};
 use model::row::{Deletion, RowBuilder};
-use model::{Failure, Keyspace, MutationBuilder, Table, Token};
+use model::{Failure, Keyspace, MutationBuilder, RingToken, Table, TokenRange};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +41,9 @@ impl Shard {
     pub async fn refresh_size_estimates(&self) -> Result<(), Failure> {
         let _pass = self.enter()?;
         let schema = self.schema();
-        let ranges: Arc<[TokenRange]> = primary_ranges(self.tokens()).into();
+        let ends = primary_ranges(self.tokens(), &self.partitioner().minimum());
+        let ranges: Arc<[TokenRange]> =
+            ends.iter().map(|(after, until)| TokenRange::between(after.clone(), until.clone())).collect();
         let (mut by_size, mut by_table) = (Estimates::new(), Estimates::new());
         let is_replicated = |keyspace: &&Arc<Keyspace>| !keyspace.is_local() && !keyspace.is_virtual();
         let replicated = schema.keyspaces.values().filter(is_replicated);
@@ -55,8 +56,8 @@ impl Shard {
                 sums.iter_mut().zip(&estimates).for_each(|(sum, estimate)| sum.add(estimate));
             }
             let (keyspace, name) = (table.keyspace.clone(), table.name.clone());
-            for (range, sum) in ranges.iter().zip(&sums) {
-                let (start, end) = (range.after.0.to_string(), range.until.0.to_string());
+            for ((after, until), sum) in ends.iter().zip(&sums) {
+                let (start, end) = (after.to_string(), until.to_string());
                 let estimate = (sum.mean_partition_bytes(), sum.partitions());
                 by_size.insert((keyspace.clone(), vec![name.clone(), start.clone(), end.clone()]), estimate);
                 for range_type in RANGE_TYPES {
@@ -85,7 +86,7 @@ impl Shard {
         }
         let timestamp = runtime::wall_micros();
         for ((keyspace, clustering), (mean_bytes, partitions)) in &estimates {
-            let mut mutation = MutationBuilder::new(keyspace.as_bytes());
+            let mut mutation = MutationBuilder::new(self.partitioner(), keyspace.as_bytes());
             let components: Vec<&[u8]> = clustering.iter().map(String::as_bytes).collect();
             RowWriter::new(table, &components, timestamp)
                 .set("mean_partition_size", mean_bytes.to_be_bytes())
@@ -95,7 +96,7 @@ impl Shard {
         }
         let deletion = Deletion { timestamp, local_deletion_time: timestamp.div_euclid(1_000_000) };
         for (keyspace, clustering) in &gone {
-            let mut mutation = MutationBuilder::new(keyspace.as_bytes());
+            let mut mutation = MutationBuilder::new(self.partitioner(), keyspace.as_bytes());
             let mut components = Vec::new();
             clustering.iter().for_each(|component| push_clustering(&mut components, component.as_bytes()));
             mutation.table(table.id).row(Clustering(&components), |out| {
@@ -125,14 +126,13 @@ fn stored(table: &Table, row: &StoredRow) -> Result<(Place, Estimate), crate::sc
     Ok((place, (row.bigint("mean_partition_size")?, row.bigint("partitions_count")?)))
 }
 
-/// The ranges that end at the tokens of the only node of a ring, sorted; the one that wraps around is divided at the
-/// smallest token.
-fn primary_ranges(tokens: &[i64]) -> Vec<TokenRange> {
+/// The exclusive start and the inclusive end of each range that ends at a token of the only node of a ring, sorted; the
+/// range that wraps around is divided at `minimum`, the smallest token.
+fn primary_ranges(tokens: &[RingToken], minimum: &RingToken) -> Vec<(RingToken, RingToken)> {
     let (Some(first), Some(last)) = (tokens.first(), tokens.last()) else { return Vec::new() };
-    let range = |after: i64, until: i64| TokenRange { after: Token(after), until: Token(until) };
-    let mut ranges = vec![range(i64::MIN, *first)];
-    ranges.extend(tokens.windows(2).map(|pair| range(pair[0], pair[1])));
-    ranges.push(range(*last, i64::MIN));
+    let mut ranges = vec![(minimum.clone(), first.clone())];
+    ranges.extend(tokens.windows(2).map(|pair| (pair[0].clone(), pair[1].clone())));
+    ranges.push((last.clone(), minimum.clone()));
     ranges.dedup();
     ranges
 }
@@ -143,11 +143,13 @@ mod tests {
 
     #[test]
     fn the_range_that_wraps_around_is_divided() {
-        let of = |tokens: &[i64]| -> Vec<(i64, i64)> {
-            primary_ranges(tokens).iter().map(|range| (range.after.0, range.until.0)).collect()
+        let of = |tokens: &[i64]| {
+            let tokens: Vec<RingToken> = tokens.iter().copied().map(RingToken::Murmur3).collect();
+            primary_ranges(&tokens, &RingToken::Murmur3(i64::MIN))
         };
-        assert_eq!(of(&[-5, 10]), [(i64::MIN, -5), (-5, 10), (10, i64::MIN)]);
-        assert_eq!(of(&[7]), [(i64::MIN, 7), (7, i64::MIN)]);
-        assert_eq!(of(&[i64::MIN]), [(i64::MIN, i64::MIN)]);
+        let range = |after, until| (RingToken::Murmur3(after), RingToken::Murmur3(until));
+        assert_eq!(of(&[-5, 10]), [range(i64::MIN, -5), range(-5, 10), range(10, i64::MIN)]);
+        assert_eq!(of(&[7]), [range(i64::MIN, 7), range(7, i64::MIN)]);
+        assert_eq!(of(&[i64::MIN]), [range(i64::MIN, i64::MIN)]);
     }
 }

@@ -45,7 +45,7 @@ fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: i32, now_in
     let config = shard.config();
     let (address, port) = (inet(config.listen_address), i32::from(config.storage_port).to_be_bytes());
     let timestamp = shard.clock().timestamp();
-    let mut mutation = MutationBuilder::new(&trace.id());
+    let mut mutation = MutationBuilder::new(shard.partitioner(), &trace.id());
 
     let sessions = system_table(schema, "system_traces", "sessions");
     mutation.table(sessions.id);

@@ -53,12 +53,13 @@ impl Unsettled {
 mod tests {
     use super::*;
     use crate::paxos::ballot::{Ballot, Scope};
+    use model::Partitioner;
 
     #[test]
     fn proposals_are_kept_by_partition_up_to_a_limit() {
         let unsettled = Unsettled::default();
         let proposal = |micros| Proposal { ballot: Ballot::new(micros, Scope::Global, 0), update: None };
-        let key = |n: usize| DecoratedKey::new(&n.to_be_bytes());
+        let key = |n: usize| DecoratedKey::new(Partitioner::Murmur3, &n.to_be_bytes());
         let table = TableId([7; 16]);
         for n in 0..UNSETTLED_MAX {
             assert!(unsettled.admits(table, &key(n)));

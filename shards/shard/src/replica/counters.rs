@@ -40,7 +40,7 @@ type Counts = BTreeMap<CounterRow, BTreeMap<ColumnId, Own>>;
 
 /// Applies a mutation of a counter table that this core owns.
 pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
-    let key = DecoratedKey::new(mutation.key());
+    let key = DecoratedKey::new(shard.partitioner(), mutation.key());
     let mut tables: Vec<TableId> = mutation.updates().map(|update| update.table).collect();
     tables.sort_unstable();
     tables.dedup();
@@ -118,7 +118,7 @@ impl RowSink for Collected {
 /// The mutation with this node's shards in place of amounts.
 fn count(shard: &Shard, mutation: &Mutation, counts: &mut Counts) -> Mutation {
     let (node, clock) = (shard.host_id().into_bytes(), shard.clock().timestamp());
-    let mut builder = MutationBuilder::new(mutation.key());
+    let mut builder = MutationBuilder::new(shard.partitioner(), mutation.key());
     for update in mutation.updates() {
         builder.table(update.table).delete_partition(update.partition_deletion);
         for operation in update.operations() {

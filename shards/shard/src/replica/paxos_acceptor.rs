@@ -62,7 +62,7 @@ impl<'s> StoredAcceptor<'s> {
         if let Promise::Promised { .. } = &promise {
             let mut row = self.row(ballot);
             row.set("in_progress_ballot", ballot.bytes());
-            self.apply_durably(row.finish(MutationBuilder::new(&self.key.key))).await?;
+            self.apply_durably(row.finish(MutationBuilder::new(self.key.partitioner, &self.key.key))).await?;
         }
         self.state.replace(Some(state));
         Ok(promise)
@@ -78,7 +78,7 @@ impl<'s> StoredAcceptor<'s> {
             row.set("proposal_ballot", proposal.ballot.bytes());
             row.set("proposal", proposal.update.as_deref().unwrap_or_default());
             row.set("proposal_version", UPDATE_VERSION.to_be_bytes());
-            self.apply_durably(row.finish(MutationBuilder::new(&self.key.key))).await?;
+            self.apply_durably(row.finish(MutationBuilder::new(self.key.partitioner, &self.key.key))).await?;
         }
         self.state.replace(Some(state));
         Ok(answer)
@@ -141,8 +141,10 @@ impl<'s> StoredAcceptor<'s> {
 
     /// The mutation that a proposal makes in the table.
     fn changes(&self, proposal: &Proposal<Update>) -> Result<MutationBuilder, Failure> {
-        let Some(update) = &proposal.update else { return Ok(MutationBuilder::new(&self.key.key)) };
-        let mutation = Mutation::decode(update.clone()).map_err(|_| unreadable())?;
+        let Some(update) = &proposal.update else {
+            return Ok(MutationBuilder::new(self.key.partitioner, &self.key.key));
+        };
+        let mutation = Mutation::decode(self.key.partitioner, update.clone()).map_err(|_| unreadable())?;
         Ok(MutationBuilder::continuing(mutation))
     }
 

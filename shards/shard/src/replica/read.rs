@@ -9,9 +9,9 @@ use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
-use model::key::{Token, TokenRange};
 use model::query::{Partitions, ReadEnd};
-use model::{Failure, Table};
+use model::token::{RingPosition, TokenRange};
+use model::{Failure, Partitioner, Table};
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
@@ -28,7 +28,7 @@ pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result
     if table.is_virtual() {
         return Box::pin(shard.read_virtual(&table, request)).await;
     }
-    let mut sink = RowBlockSink::new(&table, request);
+    let mut sink = RowBlockSink::new(shard.partitioner(), &table, request);
     let read = if let Some(index) = &request.index {
         Box::pin(shard.store().read_index(&request.command, index, &mut sink)).await
     } else if shard.is_traced() {
@@ -64,7 +64,7 @@ async fn traced_read(
             shard.trace(|| "Merging memtable contents".into());
         }
         Partitions::Range(range) => {
-            shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(range)));
+            shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(shard.partitioner(), range)));
         }
     }
     let end = shard.store().read(&request.command, sink).await?;
@@ -74,9 +74,12 @@ async fn traced_read(
 }
 
 /// A range of tokens in Cassandra's words.
-fn bounds(range: &TokenRange) -> String {
-    let side = |token: Token| if token == Token::MIN { "min" } else { "max" };
-    format!("({}({}), {}({})]", side(range.after), range.after.0, side(range.until), range.until.0)
+fn bounds(partitioner: Partitioner, range: &TokenRange) -> String {
+    let side = |position: &Option<RingPosition>| match position {
+        None => format!("min({})", partitioner.minimum()),
+        Some(RingPosition { token, is_after }) => format!("{}({token})", if *is_after { "max" } else { "min" }),
+    };
+    format!("({}, {}]", side(&range.start), side(&range.end))
 }
 
 /// Reads one partition if that requires no waiting, using `room` for the rows, and records the latency.
@@ -101,7 +104,7 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> O
     }
     let schema = shard.schema_ref();
     let table = schema.table_by_id(request.command.table)?;
-    let mut sink = RowBlockSink::new(table, request).with_room(room);
+    let mut sink = RowBlockSink::new(shard.partitioner(), table, request).with_room(room);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => Ok(sink.finish(end)),
         Err(engine::Error::UnknownTable(_)) if table.is_virtual() => return None,

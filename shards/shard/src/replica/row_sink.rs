@@ -10,11 +10,11 @@ use crate::rows::block::{RowBlock, RowPlaces, cells_of};
 use crate::rows::filter::RowFilter;
 use cql::plan::Selector;
 use model::counter::CounterContext;
-use model::key::Token;
 use model::query::{LiveRow, Partitions, Position, ReadEnd, Resume, RowSink, SinkState};
 use model::row::{Cell, CellContent};
+use model::token::Token;
 use model::value::{self, push_element};
-use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Table};
+use model::{ColumnId, ColumnKind, CqlType, DecoratedKey, Partitioner, Table};
 use smallvec::SmallVec;
 
 /// A block grows by doubling up to this many bytes.
@@ -40,7 +40,7 @@ enum Source<'a> {
     /// The count of a clustering column, which is null for partitions that have only static content.
     CountClustering(usize),
     Count(DataColumn),
-    Token,
+    Token(Partitioner),
 }
 
 impl Source<'_> {
@@ -76,6 +76,7 @@ impl DataColumn {
 
 /// Encodes live rows into a block.
 pub struct RowBlockSink<'a> {
+    partitioner: Partitioner,
     sources: SmallVec<[Source<'a>; 8]>,
     /// Counts, which are returned at the end as one row.
     counts: Option<Vec<u64>>,
@@ -104,12 +105,13 @@ pub struct RowBlockSink<'a> {
 }
 
 impl<'a> RowBlockSink<'a> {
-    /// A sink for `request` on `table`.
-    pub fn new(table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
+    /// A sink for `request` on `table`, on a node with `partitioner`.
+    pub fn new(partitioner: Partitioner, table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
         let sources: SmallVec<[Source<'a>; 8]> =
             request.selection.iter().map(|selector| source(table, selector)).collect();
         let counting = sources.iter().any(Source::is_count);
         RowBlockSink {
+            partitioner,
             counts: counting.then(|| vec![0; sources.len()]),
             sources,
             key_len: table.partition_key_len,
@@ -171,7 +173,10 @@ impl<'a> RowBlockSink<'a> {
             position: Position {
                 key: match self.key {
                     Some(key) => key.clone(),
-                    None => DecoratedKey { token: self.last_token, key: self.last_key.into() },
+                    None => {
+                        let (token, partitioner) = (self.last_token, self.partitioner);
+                        DecoratedKey { token, partitioner, key: self.last_key.into() }
+                    }
                 },
                 comparable: (!self.last_static_only).then(|| self.last_comparable.into()),
             },
@@ -226,7 +231,8 @@ impl<'a> RowBlockSink<'a> {
                     let cells = live_cells(cql_type, column.cells(row), column.id, now);
                     push_facts(out, cql_type, &cells, |cell| seconds_left(cell, now).map(i32::to_be_bytes));
                 }
-                Source::Token => push_element(out, Some(&row.token.0.to_be_bytes())),
+                Source::Token(Partitioner::Murmur3) => push_element(out, Some(&row.token.0.to_be_bytes())),
+                Source::Token(partitioner) => push_element(out, Some(&partitioner.ring_token(row.key).to_value())),
                 Source::CountRows | Source::CountClustering(_) | Source::Count(_) => push_element(out, None),
             }
         }
@@ -252,7 +258,7 @@ impl<'a> RowBlockSink<'a> {
                 | Source::Ttl(_)
                 | Source::WriteTimes(..)
                 | Source::Ttls(..)
-                | Source::Token => {}
+                | Source::Token(_) => {}
             }
         }
     }
@@ -340,7 +346,7 @@ fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
             // Partition keys are never null.
             _ => Source::CountRows,
         },
-        Selector::Token => Source::Token,
+        Selector::Token(partitioner) => Source::Token(*partitioner),
     }
 }
 

@@ -45,7 +45,7 @@ fn table() -> Table {
 }
 
 fn request(selection: Vec<Selector>, rows_max: u64, bytes_max: usize) -> ReadRequest {
-    let everything = Partitions::Range(model::key::TokenRange::FULL);
+    let everything = Partitions::Range(model::token::TokenRange::FULL);
     let command = ReadCommand { rows_max, ..ReadCommand::all(TableId([1; 16]), 100, everything) };
     ReadRequest { command, selection: selection.into(), filter: None, index: None, bytes_max, places: true }
 }
@@ -57,7 +57,7 @@ fn cell<'a>(column: u16, path: Option<&'a [u8]>, value: &'a [u8]) -> Cell<'a> {
 /// Feeds `count` rows with the given cells and finishes.
 fn block(selection: Vec<Selector>, rows_max: u64, bytes_max: usize, count: u8, cells: &[Cell<'_>]) -> (ReadReply, u8) {
     let (table, request) = (table(), request(selection, rows_max, bytes_max));
-    let mut sink = RowBlockSink::new(&table, &request);
+    let mut sink = RowBlockSink::new(Partitioner::Murmur3, &table, &request);
     let mut key = Vec::new();
     model::key::push_composite([&b"pk"[..], &[0, 0, 0, 5]].into_iter(), &mut key);
     let mut taken = 0;
@@ -111,7 +111,8 @@ fn keys_cells_and_collections_are_encoded_in_any_order() {
 #[test]
 fn functions_of_a_row() {
     let cells = [cell(3, None, b"IIII")];
-    let selection = vec![Selector::WriteTime(ColumnId(3)), Selector::Token, Selector::Ttl(ColumnId(3))];
+    let selection =
+        vec![Selector::WriteTime(ColumnId(3)), Selector::Token(Partitioner::Murmur3), Selector::Ttl(ColumnId(3))];
     let (reply, _) = block(selection, 10, 1000, 1, &cells);
     let found: Vec<Option<&[u8]>> = cells_of(&reply.block.bytes).collect();
     assert_eq!(found, [Some(&9i64.to_be_bytes()[..]), Some(&77i64.to_be_bytes()), None]);
@@ -122,8 +123,8 @@ fn a_block_is_full_by_rows_or_bytes_and_tells_every_place() {
     let cells = [cell(3, None, b"IIII")];
     let (reply, taken) = block(columns(&[3]), 3, 1000, 9, &cells);
     assert_eq!((taken, reply.block.rows, reply.end), (3, 3, ReadEnd::Stopped));
-    assert_eq!(reply.last, Some(reply.places.resume(2)));
-    assert_eq!(reply.places.resume(1).position.comparable.as_deref(), Some(&[1][..]));
+    assert_eq!(reply.last, Some(reply.places.resume(Partitioner::Murmur3, 2)));
+    assert_eq!(reply.places.resume(Partitioner::Murmur3, 1).position.comparable.as_deref(), Some(&[1][..]));
     assert_eq!(reply.block.ends, [(Token(77), 8), (Token(77), 16), (Token(77), 24)]);
     // The row with which the block reaches `bytes_max` is the last one.
     for (bytes_max, rows) in [(8, 1), (9, 2), (16, 2), (17, 3)] {

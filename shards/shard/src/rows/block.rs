@@ -6,10 +6,10 @@
 //! ends in the middle of a block is resumed. `replica::row_sink` encodes.
 
 use cql::plan::Selector;
-use model::DecoratedKey;
-use model::key::Token;
 use model::query::{LiveRow, Position, Resume};
+use model::token::Token;
 use model::value::push_element;
+use model::{DecoratedKey, Partitioner};
 
 /// Encoded rows.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -80,10 +80,10 @@ impl RowPlaces {
         &self.bytes[place.key_start as usize..place.key_start as usize + place.key_len as usize]
     }
 
-    /// Where a read goes on after row `n`.
-    pub fn resume(&self, n: usize) -> Resume {
+    /// Where a read goes on after row `n`, on a node with `partitioner`.
+    pub fn resume(&self, partitioner: Partitioner, n: usize) -> Resume {
         let place = &self.rows[n];
-        let key = DecoratedKey { token: place.token, key: self.key(place).into() };
+        let key = DecoratedKey { token: place.token, partitioner, key: self.key(place).into() };
         let start = place.comparable_start as usize;
         let comparable = (!place.static_only).then(|| self.bytes[start..start + place.comparable_len as usize].into());
         Resume { position: Position { key, comparable }, partition_rows: place.partition_rows }

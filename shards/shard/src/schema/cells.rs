@@ -5,10 +5,10 @@
 
 use super::Error;
 use engine::Store;
-use model::key::TokenRange;
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
+use model::token::TokenRange;
 use model::{ColumnId, DecoratedKey, MutationBuilder, Table, value};
 use std::collections::BTreeMap;
 use uuid::Uuid;
@@ -155,7 +155,7 @@ pub(crate) async fn read_all(store: &Store, table: &Table) -> Result<Vec<StoredR
 
 /// The rows of one partition.
 pub(crate) async fn read_partition(store: &Store, table: &Table, key: &[u8]) -> Result<Vec<StoredRow>, Error> {
-    read(store, table, Partitions::Key(DecoratedKey::new(key))).await
+    read(store, table, Partitions::Key(DecoratedKey::new(store.partitioner(), key))).await
 }
 
 async fn read(store: &Store, table: &Table, partitions: Partitions) -> Result<Vec<StoredRow>, Error> {

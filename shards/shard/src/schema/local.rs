@@ -12,7 +12,7 @@ use super::cells::{RowReader, RowWriter, StoredRow};
 use super::rows::system_table;
 use crate::config::Config;
 use engine::store::Truncation;
-use model::{Mutation, MutationBuilder, Schema, TableId};
+use model::{Mutation, MutationBuilder, Partitioner, RingToken, Schema, TableId};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -23,8 +23,6 @@ pub(crate) const RELEASE_VERSION: &str = "5.0.9";
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 /// `native_protocol_version`.
 pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
-/// `partitioner`.
-pub(crate) const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The only partition of `system.local`.
 pub(crate) const LOCAL_KEY: &str = "local";
 /// Length of a truncation record that Cassandra wrote: segment i64, position i32, milliseconds i64. It concerns
@@ -40,7 +38,7 @@ pub(crate) struct Identity {
     /// Random, made at the first start.
     pub(crate) host_id: Uuid,
     /// In ascending order, at least one.
-    pub(crate) tokens: Vec<i64>,
+    pub(crate) tokens: Vec<RingToken>,
     /// The `gossip_generation` of this start, seconds since 1970.
     pub(crate) generation: i32,
 }
@@ -66,6 +64,10 @@ impl Stored {
         };
         let last_timestamp = row.cells.iter().map(|cell| cell.timestamp).max().unwrap_or_default();
         let row = RowReader::new(table, row);
+        let own = schema.partitioner.class_name();
+        if let Some(stored) = row.optional_text("partitioner")?.filter(|stored| stored != own) {
+            return Err(Error::OtherPartitioner { stored, own });
+        }
         let schema_version = row.optional_uuid("schema_version")?;
         let mut truncations = Vec::new();
         for (id, record) in row.elements("truncated_at") {
@@ -78,8 +80,8 @@ impl Stored {
         }
         let identity = match row.optional_uuid("host_id")? {
             Some(host_id) => {
-                let token = |text: &[u8]| std::str::from_utf8(text).ok()?.parse().ok();
-                let tokens: Option<BTreeSet<i64>> = row.elements("tokens").map(|(path, _)| token(path)).collect();
+                let token = |text: &[u8]| schema.partitioner.parse_token(std::str::from_utf8(text).ok()?).ok();
+                let tokens: Option<BTreeSet<RingToken>> = row.elements("tokens").map(|(path, _)| token(path)).collect();
                 let tokens = tokens.filter(|tokens| !tokens.is_empty()).ok_or_else(|| row.malformed("tokens"))?;
                 let generation = row.int("gossip_generation")?;
                 Some(Identity { host_id, tokens: tokens.into_iter().collect(), generation })
@@ -93,19 +95,20 @@ impl Stored {
 impl Identity {
     /// A new node's identity, with the tokens in `given`, or random ones if that is empty. `random` gives uniform
     /// words; `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
-    pub(crate) fn new(count: usize, given: &[i64], random: &mut dyn FnMut() -> u64) -> Identity {
+    pub(crate) fn new(
+        partitioner: Partitioner,
+        count: usize,
+        given: &[RingToken],
+        random: &mut dyn FnMut() -> u64,
+    ) -> Identity {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random().to_le_bytes());
         bytes[8..].copy_from_slice(&random().to_le_bytes());
         let host_id = uuid::Builder::from_random_bytes(bytes).into_uuid();
-        let mut tokens = given.iter().copied().collect::<BTreeSet<i64>>();
-        while tokens.len() < count.clamp(1, TOKENS_MAX) && given.is_empty() {
-            // The smallest value is the exclusive start of the ring and cannot be a token.
-            let token = random() as i64;
-            if token != i64::MIN {
-                tokens.insert(token);
-            }
-        }
+        let tokens = match given.is_empty() {
+            true => partitioner.random_tokens(count.clamp(1, TOKENS_MAX), random),
+            false => given.iter().cloned().collect::<BTreeSet<RingToken>>(),
+        };
         Identity { host_id, tokens: tokens.into_iter().collect(), generation: 0 }
     }
 
@@ -141,7 +144,7 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
         .set("listen_address", inet(config.listen_address))
         .set("listen_port", port(config.storage_port))
         .set("native_protocol_version", NATIVE_PROTOCOL_VERSION)
-        .set("partitioner", PARTITIONER)
+        .set("partitioner", schema.partitioner.class_name())
         .set("rack", config.rack.as_str())
         .set("release_version", RELEASE_VERSION)
         .set("rpc_address", inet(config.rpc_address))
@@ -149,7 +152,7 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
     for token in &identity.tokens {
         row.element("tokens", token.to_string().as_bytes(), &[]);
     }
-    local_mutation(table.id, |mutation| row.finish(mutation))
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
 }
 
 /// The mutation that sets `schema_version`.
@@ -157,7 +160,7 @@ pub(crate) fn schema_version_changed(schema: &Schema, version: Uuid, timestamp: 
     let table = system_table(schema, "system", "local");
     let mut row = RowWriter::new(table, &[], timestamp);
     row.set("schema_version", version.into_bytes());
-    local_mutation(table.id, |mutation| row.finish(mutation))
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
 }
 
 /// The mutation that adds truncation records.
@@ -167,7 +170,7 @@ pub(crate) fn truncated(schema: &Schema, records: &[(TableId, Truncation)], time
     for (id, truncation) in records {
         row.element("truncated_at", &id.0, &truncation.encode());
     }
-    local_mutation(table.id, |mutation| row.finish(mutation))
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
 }
 
 /// The mutation that removes truncation records which nothing needs any more.
@@ -182,11 +185,11 @@ pub(crate) fn truncations_forgotten(
     for id in tables {
         row.remove_element("truncated_at", &id.0, now_in_seconds);
     }
-    local_mutation(table.id, |mutation| row.finish(mutation))
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
 }
 
-fn local_mutation(table: TableId, write: impl FnOnce(&mut MutationBuilder)) -> Mutation {
-    let mut mutation = MutationBuilder::new(LOCAL_KEY.as_bytes());
+fn local_mutation(partitioner: Partitioner, table: TableId, write: impl FnOnce(&mut MutationBuilder)) -> Mutation {
+    let mut mutation = MutationBuilder::new(partitioner, LOCAL_KEY.as_bytes());
     write(mutation.table(table));
     mutation.finish()
 }

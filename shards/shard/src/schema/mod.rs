@@ -24,7 +24,7 @@ use crate::config::Config;
 use engine::Store;
 use engine::store::Truncation;
 use local::{Identity, Stored};
-use model::{Keyspace, Schema, TableId};
+use model::{Keyspace, Partitioner, Schema, TableId};
 use prepared::StoredStatement;
 use rows::StoredSchema;
 use std::collections::BTreeMap;
@@ -44,6 +44,13 @@ pub(crate) enum Error {
         /// The column.
         column: String,
     },
+    /// The data was written by a node with another partitioner: the node must not start.
+    OtherPartitioner {
+        /// The class that `system.local` names.
+        stored: String,
+        /// That of the configuration.
+        own: &'static str,
+    },
     /// The schema uses a feature that this program does not serve: the node must not start on it.
     Unsupported {
         /// The feature and the name of what uses it.
@@ -62,6 +69,10 @@ impl std::fmt::Display for Error {
         match self {
             Error::Store(error) => error.fmt(f),
             Error::Malformed { table, column } => write!(f, "{table} has a row with a {column} that is no such thing"),
+            Error::OtherPartitioner { stored, own } => write!(
+                f,
+                "the data directory was made with partitioner {stored}, which does not match system partitioner {own}"
+            ),
             Error::Unsupported { what } => write!(
                 f,
                 "the schema has {what}, which is not supported yet: drop it in Cassandra before this data directory is used"
@@ -73,8 +84,8 @@ impl std::fmt::Display for Error {
 impl std::error::Error for Error {}
 
 /// The system keyspaces with their tables: all that a shard knows before anything is read.
-pub(crate) fn system_schema() -> Schema {
-    system_tables::schema()
+pub(crate) fn system_schema(partitioner: Partitioner) -> Schema {
+    system_tables::schema(partitioner)
 }
 
 /// What the system tables held when the node started.
@@ -98,7 +109,7 @@ pub(crate) struct Loaded {
 
 /// Reads the system tables of shard 0. The store must have replayed them.
 pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
-    let system = system_tables::schema();
+    let system = system_tables::schema(store.partitioner());
     let table = |keyspace, name| rows::system_table(&system, keyspace, name);
     let rows = rows::SchemaRows {
         keyspaces: cells::read_all(store, table("system_schema", "keyspaces")).await?,
@@ -174,7 +185,7 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
 
     let identity = match &loaded.identity {
         Some(identity) => identity.clone(),
-        None => Identity::new(config.num_tokens, &config.initial_tokens, &mut runtime::rng::u64),
+        None => Identity::new(config.partitioner, config.num_tokens, &config.initial_tokens, &mut runtime::rng::u64),
     };
     let identity = identity.restarted(now_in_seconds);
     for keyspace in loaded.outdated.iter().filter_map(|name| schema.keyspace(name)) {

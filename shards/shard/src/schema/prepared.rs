@@ -21,7 +21,7 @@ pub(crate) struct StoredStatement {
 /// The mutation that stores a statement. `timestamp` is in microseconds.
 pub(crate) fn stored(schema: &Schema, statement: &StoredStatement, timestamp: i64) -> Mutation {
     let table = system_table(schema, "system", "prepared_statements");
-    let mut mutation = MutationBuilder::new(&statement.id);
+    let mut mutation = MutationBuilder::new(schema.partitioner, &statement.id);
     RowWriter::new(table, &[], timestamp)
         .set_some("logged_keyspace", statement.keyspace.as_deref())
         .set("query_string", &*statement.text)
@@ -32,7 +32,7 @@ pub(crate) fn stored(schema: &Schema, statement: &StoredStatement, timestamp: i6
 /// The mutation that deletes a statement. `timestamp` is in microseconds.
 pub(crate) fn forgotten(schema: &Schema, id: &[u8; 16], timestamp: i64, now_in_seconds: i64) -> Mutation {
     let table = system_table(schema, "system", "prepared_statements");
-    let mut mutation = MutationBuilder::new(id);
+    let mut mutation = MutationBuilder::new(schema.partitioner, id);
     let deletion = Deletion { timestamp, local_deletion_time: now_in_seconds };
     mutation.table(table.id).delete_partition(deletion);
     mutation.finish()

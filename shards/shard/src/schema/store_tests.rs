@@ -3,6 +3,7 @@
 use super::tests::sample;
 use super::*;
 use crate::config::sample as config;
+use model::Partitioner;
 use model::ShardMap;
 use runtime::mesh::NodeId;
 use runtime::sim::{Options, Sim};
@@ -14,7 +15,7 @@ async fn open() -> Store {
     let config = config();
     let options = engine::Options {
         directory: "data".into(),
-        shard_map: ShardMap::new(1),
+        shard_map: ShardMap::new(Partitioner::Murmur3, 1),
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         log_bytes_max: config.log_bytes,
@@ -25,7 +26,7 @@ async fn open() -> Store {
         cache_bytes_max: config.memory_bytes,
     };
     let store = Store::open(options).await.expect("opens");
-    for keyspace in system_schema().keyspaces.values() {
+    for keyspace in system_schema(model::Partitioner::Murmur3).keyspaces.values() {
         for table in keyspace.tables.values() {
             store.add_table(table.clone(), keyspace.home_of(&table.name));
         }

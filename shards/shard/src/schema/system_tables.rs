@@ -9,7 +9,7 @@
 use super::rows::column_ids;
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Schema, Table, TableId};
+use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Partitioner, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -52,8 +52,8 @@ pub(crate) fn is_hidden(table: &Table) -> bool {
 }
 
 /// A schema of only the system keyspaces, with the nil version.
-pub(crate) fn schema() -> Schema {
-    let mut schema = Schema::empty();
+pub(crate) fn schema(partitioner: Partitioner) -> Schema {
+    let mut schema = Schema::empty(partitioner);
     for keyspace in keyspaces() {
         schema.put_keyspace(Arc::new(keyspace));
     }
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn every_table_of_cassandra_is_there() {
-        let schema = schema();
+        let schema = schema(Partitioner::Murmur3);
         let names: Vec<&str> = schema.keyspaces.keys().map(String::as_str).collect();
         assert_eq!(
             names,
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn ids_of_columns_never_change() {
         let mut lines: Vec<String> = Vec::new();
-        for table in schema().tables.values().filter(|table| !table.is_virtual()) {
+        for table in schema(Partitioner::Murmur3).tables.values().filter(|table| !table.is_virtual()) {
             let line = |column: &Column| format!("{}.{}={}", table.full_name(), column.name, column.id.0);
             lines.extend(table.columns.iter().map(line));
         }
@@ -214,7 +214,7 @@ mod tests {
 
     #[test]
     fn tables_are_well_formed() {
-        for table in schema().tables.values() {
+        for table in schema(Partitioner::Murmur3).tables.values() {
             assert!(table.partition_key_len > 0, "{}", table.name);
             assert!(table.columns.iter().enumerate().all(|(i, column)| column.id.0 as usize == i));
             assert!(table.regular().is_sorted_by(|a, b| a.name < b.name), "{}", table.name);

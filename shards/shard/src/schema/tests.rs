@@ -123,7 +123,7 @@ pub(super) fn sample() -> Keyspace {
 
 #[test]
 fn keyspaces_survive_their_rows() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let sample = sample();
     let mut keyspaces: Vec<&Keyspace> = system.keyspaces.values().map(|keyspace| &**keyspace).collect();
     keyspaces.push(&sample);
@@ -166,7 +166,7 @@ fn shown(table: &Table, row: &StoredRow) -> String {
 /// The values that `SELECT *` on Cassandra 5.0.9 shows for a table without options.
 #[test]
 fn rows_have_cassandras_values() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let mut keyspace = sample();
     let mut table = Table::clone(&keyspace.tables["Tab"]);
     table.options = TableOptions::default();
@@ -227,7 +227,7 @@ fn rows_have_cassandras_values() {
 
 #[test]
 fn hidden_tables_have_no_rows() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let rows = rows_of_keyspaces(&system, &[&system.keyspaces["system_schema"]]);
     assert_eq!(rows.tables.len(), 11);
     assert!(!rows.columns.iter().any(|row| row.clustering[0] == b"scylla_tables"));
@@ -236,7 +236,7 @@ fn hidden_tables_have_no_rows() {
 /// Loses, empties, cuts or corrupts every cell in turn: the result is an error or another schema, never a panic.
 #[test]
 fn damaged_rows_are_refused_or_read() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
@@ -319,7 +319,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
 
 #[test]
 fn changes_write_what_the_next_start_reads() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let before = sample();
     type Edit = Box<dyn Fn(&mut Keyspace)>;
     let in_table = |edit: fn(&mut Table)| -> Edit {
@@ -383,7 +383,7 @@ fn changes_write_what_the_next_start_reads() {
 
 #[test]
 fn dropping_deletes_what_creating_wrote() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let keyspace = sample();
     let dropped = rows::keyspace_dropped(&system, &keyspace.name, 9, 1);
     let deleted: Vec<TableId> =
@@ -416,7 +416,7 @@ fn dropping_deletes_what_creating_wrote() {
 
 fn identity(count: usize) -> Identity {
     let mut word = 0u64;
-    Identity::new(count, &[], &mut || {
+    Identity::new(model::Partitioner::Murmur3, count, &[], &mut || {
         word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
         word
     })
@@ -424,7 +424,7 @@ fn identity(count: usize) -> Identity {
 
 #[test]
 fn an_identity_is_kept_and_its_generation_grows() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let config = crate::config::sample();
     let first = identity(16).restarted(1000);
     assert_eq!((first.tokens.len(), first.generation, first.host_id.get_version_num()), (16, 1000, 4));
@@ -462,7 +462,7 @@ fn tokens_have_a_limit() {
 
 #[test]
 fn local_rows_that_are_damaged_are_refused() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let table = rows::system_table(&system, "system", "local");
     assert_eq!(Stored::load(&system, &[]).expect("a first start"), Stored::default());
     let config = crate::config::sample();
@@ -495,8 +495,21 @@ fn local_rows_that_are_damaged_are_refused() {
 }
 
 #[test]
+fn data_of_another_partitioner_is_refused() {
+    let [system, other] = [model::Partitioner::Random, model::Partitioner::Murmur3].map(system_schema);
+    let table = rows::system_table(&system, "system", "local");
+    let mutation = local::written_at_start(&system, &crate::config::sample(), &identity(2), 5);
+    let error = Stored::load(&other, &rows_of(&mutation, table.id)).expect_err("refused");
+    assert_eq!(
+        error.to_string(),
+        "the data directory was made with partitioner org.apache.cassandra.dht.RandomPartitioner, which does not match \
+         system partitioner org.apache.cassandra.dht.Murmur3Partitioner"
+    );
+}
+
+#[test]
 fn prepared_statements_survive_their_rows() {
-    let system = system_schema();
+    let system = system_schema(model::Partitioner::Murmur3);
     let table = rows::system_table(&system, "system", "prepared_statements").id;
     let statements = [
         StoredStatement { id: [1; 16], keyspace: Some("k".into()), text: "SELECT v FROM t WHERE k = ?".into() },

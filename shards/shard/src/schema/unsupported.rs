@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn what_is_not_served_is_named() {
-        let schema = system_schema();
+        let schema = system_schema(model::Partitioner::Murmur3);
         for (name, what) in TABLES {
             let table = system_table(&schema, "system_schema", name);
             assert!(refuse(table, what, &[row("system", "paxos"), row("system_auth", "roles")]).is_ok());

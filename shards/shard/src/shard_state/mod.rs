@@ -37,8 +37,8 @@ use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
 use definition_turn::DefinitionTurn;
-use model::key::Token;
-use model::{Failure, Home, Schema, ShardMap};
+use model::token::Token;
+use model::{Failure, Home, Partitioner, RingToken, Schema, ShardMap};
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
@@ -116,7 +116,7 @@ impl Shard {
     }
 
     /// The node's tokens in ascending order.
-    pub fn tokens(&self) -> &[i64] {
+    pub fn tokens(&self) -> &[RingToken] {
         &self.inner.identity.tokens
     }
 
@@ -152,7 +152,7 @@ impl Shard {
         metrics.running.log_slow(config.slow_query_timeout);
         let inner = Inner {
             id: runtime::current_shard(),
-            map: ShardMap::new(runtime::shard_count() as u16),
+            map: ShardMap::new(config.partitioner, runtime::shard_count() as u16),
             clock: Clock::new(),
             store,
             schema: SchemaRegistry::new(schema),
@@ -301,6 +301,12 @@ impl Shard {
     /// The context for evaluating terms on this shard.
     pub(crate) fn evaluation(&self) -> Evaluation<'_> {
         Evaluation(&self.inner.clock)
+    }
+
+    /// The partitioner of the node.
+    #[inline]
+    pub(crate) fn partitioner(&self) -> Partitioner {
+        self.inner.map.partitioner
     }
 
     /// The core that owns a token of a table.

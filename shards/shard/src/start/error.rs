@@ -18,7 +18,9 @@ impl From<schema::Error> for StartError {
             schema::Error::Malformed { .. } | schema::Error::Store(engine::Error::Corrupt { .. }) => {
                 StartError::Corrupt(error.to_string())
             }
-            schema::Error::Store(_) | schema::Error::Unsupported { .. } => StartError::Failed(error.to_string()),
+            schema::Error::Store(_) | schema::Error::OtherPartitioner { .. } | schema::Error::Unsupported { .. } => {
+                StartError::Failed(error.to_string())
+            }
         }
     }
 }

@@ -137,7 +137,7 @@ fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i6
 async fn open(config: &Config) -> Result<Store, StartError> {
     let options = engine::Options {
         directory: config.directory.clone(),
-        shard_map: ShardMap::new(runtime::shard_count() as u16),
+        shard_map: ShardMap::new(config.partitioner, runtime::shard_count() as u16),
         sync: config.sync,
         segment_bytes: config.segment_bytes,
         memtable_bytes_max: config.shard_memory_bytes() / 4,
@@ -166,7 +166,7 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     }
     let counter_floor = highest + 1;
 
-    let system = schema::system_schema();
+    let system = schema::system_schema(config.partitioner);
     add_tables(&store, &system);
     store.clean().await.map_err(store_error)?;
     store.load(&[]).await.map_err(store_error)?;

@@ -109,7 +109,7 @@ fn row_columns(select: &Select) -> Option<Arc<[ColumnId]>> {
     }
     let shown = select.selection.iter().filter_map(|selector| match selector {
         Selector::Column(id) | Selector::WriteTime(id) | Selector::Ttl(id) | Selector::Count(id) => Some(*id),
-        Selector::CountRows | Selector::Token => None,
+        Selector::CountRows | Selector::Token(_) => None,
     });
     let columns = shown.filter_map(|id| select.table.column_by_id(id)).filter(|column| !column.kind.is_key());
     let single = |column: &Column| (!column.cql_type.is_multicell()).then_some(column.id);

@@ -8,7 +8,7 @@ use super::contents::{host_name, int, text};
 use crate::schema::local::{RELEASE_VERSION, inet};
 use crate::shard_state::Shard;
 use engine::{TableStatistics, Version};
-use model::Failure;
+use model::{Failure, RingToken};
 
 /// The version of messages between nodes that Cassandra 5.0 speaks.
 const NET_VERSION: &str = "13";
@@ -25,7 +25,8 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
     }
     let identity = shard.identity();
     let address = config.listen_address.to_string();
-    let status = text(&format!("NORMAL,{}", identity.tokens.first().copied().unwrap_or_default()));
+    let first = identity.tokens.first().map_or(String::new(), RingToken::to_string);
+    let status = text(&format!("NORMAL,{first}"));
     let versions = match config.sstables.version {
         Version::Da => "bti-da",
         Version::Nb => "big-nb",

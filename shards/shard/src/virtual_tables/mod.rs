@@ -23,15 +23,15 @@ use model::key::{components, push_composite};
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::row::{Cell, CellContent};
-use model::{ColumnId, ColumnKind, Failure, Table, Token, comparable, value};
+use model::{ColumnId, ColumnKind, Failure, Partitioner, Table, Token, comparable, value};
 use std::cmp::Ordering;
 
 /// Reads a table without storage, on shard 0.
 pub(crate) async fn read(shard: &Shard, table: &Table, request: &ReadRequest) -> Result<ReadReply, Failure> {
     let mut rows = VirtualRows { table, rows: Vec::new() };
     contents::fill(shard, &mut rows).await?;
-    let mut sink = RowBlockSink::new(table, request);
-    let end = rows.give(&request.command, &mut sink);
+    let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
+    let end = rows.give(shard.partitioner(), &request.command, &mut sink);
     Ok(sink.finish(end))
 }
 
@@ -80,7 +80,7 @@ impl VirtualRows<'_> {
     }
 
     /// Gives the sink those rows that `command` asks for, in its order.
-    fn give(mut self, command: &ReadCommand, sink: &mut dyn RowSink) -> ReadEnd {
+    fn give(mut self, partitioner: Partitioner, command: &ReadCommand, sink: &mut dyn RowSink) -> ReadEnd {
         let key = self.table.partition_key();
         let by_key = |a: &[u8], b: &[u8]| {
             let mut parts = key.iter().zip(components(a, key.len()).zip(components(b, key.len())));
@@ -94,10 +94,10 @@ impl VirtualRows<'_> {
         let mut given = 0;
         for partition in self.rows.chunk_by(|a, b| a.key == b.key) {
             let key = &partition[0].key;
-            let token = Token::of(key);
+            let token = partitioner.token(key);
             let asked = match &command.partitions {
                 Partitions::Key(asked) => *asked.key == **key,
-                Partitions::Range(range) => range.contains(token),
+                Partitions::Range(range) => range.contains(token, key),
             };
             let resumed = command.resume.as_ref().map(|position| (by_key(key, &position.key.key), position));
             if !asked || matches!(resumed, Some((Ordering::Less, _))) {

@@ -2,8 +2,9 @@
 
 use super::*;
 use crate::schema::system_schema;
-use model::key::TokenRange;
+use model::Partitioner;
 use model::query::Position;
+use model::token::TokenRange;
 use model::{DecoratedKey, Schema};
 
 /// Collects keys and clusterings; full after `most` rows.
@@ -14,7 +15,8 @@ struct Collector {
 
 impl RowSink for Collector {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
-        let position = Position { key: DecoratedKey::new(row.key), comparable: Some(row.comparable.into()) };
+        let position =
+            Position { key: DecoratedKey::new(Partitioner::Murmur3, row.key), comparable: Some(row.comparable.into()) };
         let key = String::from_utf8(row.key.to_vec()).expect("text");
         self.rows.push((key, row.clustering.components().map(<[u8]>::to_vec).collect(), position));
         if self.rows.len() == self.most { SinkState::Full } else { SinkState::Open }
@@ -36,9 +38,9 @@ fn command(partitions: Partitions) -> ReadCommand {
 }
 
 fn given(command: &ReadCommand, most: usize) -> (Vec<String>, ReadEnd, Option<Position>) {
-    let schema = system_schema();
+    let schema = system_schema(model::Partitioner::Murmur3);
     let mut sink = Collector { rows: Vec::new(), most };
-    let end = sample(&schema).give(command, &mut sink);
+    let end = sample(&schema).give(model::Partitioner::Murmur3, command, &mut sink);
     let last = sink.rows.last().map(|(_, _, position)| position.clone());
     let shown =
         sink.rows.iter().map(|(key, clustering, _)| format!("{key}{}", String::from_utf8_lossy(&clustering[0])));
@@ -52,7 +54,8 @@ fn rows_come_by_key_and_clustering() {
         given(&all, 9),
         (["az", "bx", "by", "bz", "cx"].map(String::from).to_vec(), ReadEnd::Exhausted, given(&all, 9).2)
     );
-    let reversed = ReadCommand { reversed: true, ..command(Partitions::Key(DecoratedKey::new(b"b"))) };
+    let reversed =
+        ReadCommand { reversed: true, ..command(Partitions::Key(DecoratedKey::new(Partitioner::Murmur3, b"b"))) };
     assert_eq!(given(&reversed, 9).0, ["bz", "by", "bx"]);
     let limited = ReadCommand { per_partition_max: 1, rows_max: 2, ..all };
     let (rows, end, _) = given(&limited, 9);
@@ -79,7 +82,7 @@ fn pages_go_on_after_their_last_row() {
 
 #[test]
 fn virtual_tables_are_cassandras() {
-    let schema = system_schema();
+    let schema = system_schema(model::Partitioner::Murmur3);
     let keyspaces = model::schema::VIRTUAL_KEYSPACES.map(|name| schema.keyspace(name).expect("there").tables.len());
     assert_eq!(keyspaces, [43, 3]);
     let clients = schema.table("system_views", "clients").expect("there");

@@ -208,7 +208,7 @@ fn the_node_gossips_of_itself() {
     let mut world = world(2);
     let rows = world.rows_on(1, "SELECT host_id, generation, status, \"schema\" FROM system_views.gossip_info");
     let (host, generation, version, token) = world.on(0, |shard, _| async move {
-        (shard.host_id().to_string(), shard.generation(), shard.schema().version.to_string(), shard.tokens()[0])
+        (shard.host_id().to_string(), shard.generation(), shard.schema().version.to_string(), shard.tokens()[0].clone())
     });
     let expected = [host, generation.to_string(), format!("NORMAL,{token}"), version];
     let texts = |at: usize| rows[0][at].clone().and_then(|bytes| String::from_utf8(bytes).ok());

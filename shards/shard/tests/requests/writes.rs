@@ -142,7 +142,10 @@ fn a_request_of_the_own_core_sends_no_message_and_another_one() {
     let (insert, select) = (world.prepare(0, insert).expect("prepared"), world.prepare(0, select).expect("prepared"));
     for i in 0..20 {
         let key = format!("key {i}");
-        let owner = usize::from(model::ShardMap::new(2).owner(model::Token::of(key.as_bytes())));
+        let owner = usize::from(
+            model::ShardMap::new(model::Partitioner::Murmur3, 2)
+                .owner(model::Partitioner::Murmur3.token(key.as_bytes())),
+        );
         for core in 0..2 {
             let before = world.messages(core);
             world.execute(core, insert, values(&[text(&key), text("v")])).expect("written");

@@ -8,6 +8,7 @@ use engine::commitlog::segment::{
 };
 use engine::store::Truncation;
 use libfuzzer_sys::fuzz_target;
+use model::Partitioner;
 use model::mutation::{cut_out_row, cut_out_table};
 use model::{Mutation, ShardMap};
 
@@ -17,7 +18,7 @@ fn read(record: Record<'_>) {
             let _ = ColumnList::decode(body, format);
         }
         Record::Mutation(body) => {
-            if let Ok(mutation) = Mutation::decode(body.to_vec()) {
+            if let Ok(mutation) = Mutation::decode(Partitioner::Murmur3, body.to_vec()) {
                 mutation.updates().for_each(|update| update.operations().for_each(drop));
             }
         }
@@ -25,7 +26,7 @@ fn read(record: Record<'_>) {
             let (table, mut room) = ([7; 16], Vec::new());
             let tables = vec![table; usize::from(number) + 1];
             let Ok(Some(whole)) = record.mutation(&tables, &mut room) else { return };
-            if Mutation::decode(whole.to_vec()).is_ok() {
+            if Mutation::decode(Partitioner::Murmur3, whole.to_vec()).is_ok() {
                 let (found, again) = match record {
                     Record::Row(..) => cut_out_row(whole).map(|(table, pieces)| (table, pieces.concat())),
                     _ => cut_out_table(whole).map(|(head, table, body)| (table, [head, body].concat())),
@@ -45,7 +46,7 @@ fuzz_target!(|data: &[u8]| {
         assert_eq!(truncation.encode(), data);
     }
     // The same bytes as the payload of a valid group, torn at a place that they choose.
-    let (shard_map, column_ids) = (ShardMap::new(1), ColumnIds::OfSchema);
+    let (shard_map, column_ids) = (ShardMap::new(Partitioner::Murmur3, 1), ColumnIds::OfSchema);
     let header = Header { id: 1 << 16, nonce: 7, segment_bytes: SEGMENT_BYTES_MIN, shard_map, column_ids };
     let payload = &data[..data.len().min((SEGMENT_BYTES_MIN - HEADER_BYTES) as usize - GROUP_HEADER_BYTES)];
     let mut segment = vec![0; SEGMENT_BYTES_MIN as usize];

@@ -11,7 +11,7 @@
 use crate::commitlog::record::ColumnList;
 use model::mutation::{Operation, TableUpdate};
 use model::row::{Cell, RowBuilder, RowView};
-use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Table};
+use model::{ColumnId, ColumnKind, Mutation, MutationBuilder, Partitioner, Table};
 use runtime::HashMap;
 
 /// What the column ids of one table's mutations are in the schema.
@@ -38,9 +38,9 @@ impl ColumnMapping {
     }
 
     /// One table's update with the ids of the schema; `None` if it can be used as it is.
-    pub(crate) fn update(&self, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
+    pub(crate) fn update(&self, partitioner: Partitioner, key: &[u8], update: &TableUpdate<'_>) -> Option<Mutation> {
         let ColumnMapping::Moved(_) = self else { return None };
-        let mut builder = MutationBuilder::new(key);
+        let mut builder = MutationBuilder::new(partitioner, key);
         self.add_to(&mut builder, update);
         Some(builder.finish())
     }

@@ -242,6 +242,7 @@ fn take_text(rest: &mut &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
     use model::mutation::{Clustering, MutationBuilder, cut_out_row, cut_out_table};
     use model::row::{Deletion, RowBuilder};
 
@@ -290,7 +291,7 @@ mod tests {
 
     #[test]
     fn what_was_cut_is_put_together_with_the_table_of_its_number() {
-        let mut builder = MutationBuilder::new(b"key");
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, b"key");
         builder.table(TableId([7; 16])).row(Clustering(&[]), |out| {
             RowBuilder::new(out, None, Deletion::LIVE);
         });

@@ -45,7 +45,7 @@ const LENGTH_AT: usize = 12;
 const ID_AT: usize = 16;
 const NONCE_AT: usize = 24;
 const SHARDS_AT: usize = 32;
-const IGNORE_MSB_AT: usize = 34;
+const RULE_AT: usize = 34;
 const HEADER_CRC_AT: usize = 36;
 
 /// What the column ids in a segment's mutations mean.
@@ -84,9 +84,9 @@ impl Header {
         block[LENGTH_AT..ID_AT].copy_from_slice(&self.segment_bytes.to_le_bytes());
         block[ID_AT..NONCE_AT].copy_from_slice(&self.id.to_le_bytes());
         block[NONCE_AT..SHARDS_AT].copy_from_slice(&self.nonce.to_le_bytes());
-        block[SHARDS_AT..IGNORE_MSB_AT].copy_from_slice(&self.shard_map.shards.to_le_bytes());
-        block[IGNORE_MSB_AT] = self.shard_map.ignore_msb;
-        block[IGNORE_MSB_AT + 1] = 0;
+        block[SHARDS_AT..RULE_AT].copy_from_slice(&self.shard_map.shards.to_le_bytes());
+        block[RULE_AT] = self.shard_map.rule();
+        block[RULE_AT + 1] = 0;
         let crc = crc32fast::hash(&block[..HEADER_CRC_AT]);
         block[HEADER_CRC_AT..HEADER_CRC_AT + 4].copy_from_slice(&crc.to_le_bytes());
     }
@@ -109,12 +109,11 @@ impl Header {
             VERSION => ColumnIds::OfSchema,
             _ => return Err("commit log segment of an unknown version"),
         };
-        let shard_map =
-            model::ShardMap { shards: number(SHARDS_AT, 2) as u16, ignore_msb: number(IGNORE_MSB_AT, 1) as u8 };
+        let shard_map = model::ShardMap::of_rule(number(SHARDS_AT, 2) as u16, number(RULE_AT, 1) as u8);
         let segment_bytes = number(LENGTH_AT, 4) as u32;
         let length_valid = (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&segment_bytes)
             && segment_bytes.is_multiple_of(BLOCK_BYTES);
-        if shard_map.shards == 0 || shard_map.ignore_msb > 63 || !length_valid {
+        if shard_map.shards == 0 || !length_valid {
             return Err("segment header with impossible values");
         }
         if number(ID_AT, 8) != id {
@@ -290,7 +289,7 @@ mod tests {
     use super::*;
 
     fn header() -> Header {
-        let (shard_map, column_ids) = (model::ShardMap::new(4), ColumnIds::OfSchema);
+        let (shard_map, column_ids) = (model::ShardMap::new(model::Partitioner::Murmur3, 4), ColumnIds::OfSchema);
         Header { id: id_of(7, 3), nonce: 99, segment_bytes: 64 << 10, shard_map, column_ids }
     }
 

@@ -114,7 +114,7 @@ impl ShardLog {
     /// every later one behind it.
     pub(crate) async fn place_marker(&self) -> Result<LogPosition, Error> {
         let log = self.started();
-        let empty = MutationBuilder::new(&[]).finish();
+        let empty = MutationBuilder::new(self.shard_map.partitioner, &[]).finish();
         let permit = log.admit(empty.bytes().len()).await?;
         log.append(empty.bytes(), std::iter::empty(), permit)?;
         log.reach(&log.cut()).await

@@ -155,7 +155,8 @@ impl Compactor {
         let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
         let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job, table));
         let inputs = job.inputs.iter().cloned().map(SstableScan::new).collect();
-        let mut merge = Merge::new(inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
+        let partitioner = self.tables.shard_map.partitioner;
+        let mut merge = Merge::new(partitioner, inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
         let mut writing: Option<SstableWriter> = None;
         let mut outputs = Vec::new();
         let mut boundaries = &job.boundaries[..];

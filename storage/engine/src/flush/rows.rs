@@ -142,7 +142,7 @@ impl<'m> MemtableRows<'m> {
                     Fragment::PartitionEnd if enough => None,
                     _ => continue,
                 };
-                let key = DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() };
+                let key = contents.key_of(partition);
                 self.at = Some((key, last.map(|last| ResumePoint { last, open })));
                 return Ok(true);
             }

@@ -133,9 +133,9 @@ mod tests {
     use super::*;
     use crate::guards::logged_thresholds::LoggedThreshold;
     use crate::guards::test_table;
-    use model::key::{Token, push_composite};
+    use model::key::push_composite;
     use model::row::{Cell, RowBuilder};
-    use model::{ColumnId, ColumnKind, CqlType};
+    use model::{ColumnId, ColumnKind, CqlType, Token};
     use sstable::Version;
 
     fn table() -> Arc<Table> {

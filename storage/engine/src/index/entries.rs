@@ -324,7 +324,7 @@ impl IndexState {
             return;
         }
         let Some(column) = self.table.regular().first() else { return };
-        let mut mutation = MutationBuilder::new(value);
+        let mut mutation = MutationBuilder::new(memtable.read().partitions.partitioner(), value);
         mutation.table(self.table.id).row(Clustering(place), |out| {
             RowBuilder::new(out, None, Deletion::LIVE).cell(&Cell {
                 column: column.id,

@@ -23,7 +23,7 @@ pub use entries::{ENTRY_EXTRA_BYTES, TooLong, VALUE_BYTES_MAX, entry_value, too_
 use crate::memtable::Memtable;
 use entries::ValueSource;
 use model::schema::{Layout, TableOptions};
-use model::{Column, ColumnId, ColumnKind, CqlType, Index, Table, TableId, Token};
+use model::{Column, ColumnId, ColumnKind, CqlType, Index, Partitioner, Table, TableId};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -62,7 +62,7 @@ pub(crate) struct IndexTarget {
 /// The id of an index's table: that of its base with the index's name in it.
 pub fn table_id(base: TableId, index: &str) -> TableId {
     let mut id = base.0;
-    let name = Token::of(index.as_bytes()).0.to_be_bytes();
+    let name = Partitioner::Murmur3.token(index.as_bytes()).0.to_be_bytes();
     id[8..].iter_mut().zip(name).for_each(|(byte, name)| *byte ^= name);
     TableId(id)
 }

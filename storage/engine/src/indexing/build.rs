@@ -20,8 +20,8 @@ use crate::sstables::transaction;
 use crate::sstables::view::View;
 use crate::tables::Tables;
 use crate::tables::table_state::TableState;
-use model::key::TokenRange;
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
+use model::token::TokenRange;
 use model::{Table, TableId};
 use runtime::HashSet;
 use runtime::file::{create_dir_all, list_dir, remove, remove_dir, replace_small, sync_dir};
@@ -158,7 +158,7 @@ impl Indexes {
 
     fn built_file(&self) -> String {
         let map = self.files.shard_map;
-        format!("{BUILT}-{}-{}-{}", self.files.shard, map.shards, map.ignore_msb)
+        format!("{BUILT}-{}-{}-{}", self.files.shard, map.shards, map.rule())
     }
 
     /// Finds out which indexes of a table are built. Called after the SSTables of the table and its indexes were
@@ -201,7 +201,7 @@ impl Indexes {
             bases.map(named).collect()
         };
         let map = self.files.shard_map;
-        let own = format!("-{}-{}", map.shards, map.ignore_msb);
+        let own = format!("-{}-{}", map.shards, map.rule());
         for (directory, names) in &tables {
             for index in names.iter().map(|name| directory.join(name)) {
                 forget_others(&index, &own).await?;

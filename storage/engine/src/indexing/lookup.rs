@@ -14,11 +14,11 @@ use crate::index::{IndexLookup, IndexState};
 use crate::read::Reader;
 use crate::tables::Tables;
 use model::comparable::{self, BoundSide};
-use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState, Slice};
 use model::row::CellContent;
-use model::{DecoratedKey, Token};
+use model::token::RingPosition;
+use model::{DecoratedKey, Partitioner, Token, TokenRange};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -131,6 +131,10 @@ impl IndexRead<'_> {
         }
     }
 
+    fn partitioner(&self) -> Partitioner {
+        self.tables.shard_map.partitioner
+    }
+
     /// How many rows of a partition were given so far.
     fn rows_of(&self, key: &DecoratedKey) -> u64 {
         self.partition.as_ref().filter(|(of, _)| of == key).map_or(0, |(_, rows)| *rows)
@@ -159,11 +163,12 @@ impl IndexRead<'_> {
                 self.bound(key.token, Some(&key.key), BoundSide::Before),
                 self.bound(key.token, Some(&key.key), BoundSide::After),
             ),
-            Partitions::Range(range) if *range == TokenRange::FULL => (Vec::new(), Vec::new()),
             Partitions::Range(range) => {
-                let until = range.until != Token::MIN;
-                let end = if until { self.bound(range.until, None, BoundSide::After) } else { Vec::new() };
-                (self.bound(range.after, None, BoundSide::After), end)
+                // Entries that share the first 64 bits of an end's token may lie outside; the sink leaves those out.
+                let bound = |position: &Option<RingPosition>, side| {
+                    position.as_ref().map_or(Vec::new(), |at| self.bound(at.token.token(), None, side))
+                };
+                (bound(&range.start, BoundSide::Before), bound(&range.end, BoundSide::After))
             }
         };
         if let Some(resume) = &self.command.resume {
@@ -190,13 +195,18 @@ impl IndexRead<'_> {
     /// The next entries, and the comparable form of the last one if there may be more.
     async fn batch(&self, slice: &Slice) -> Result<(Vec<IndexEntry>, Option<Vec<u8>>), Error> {
         let rows_max = self.command.rows_max.clamp(BATCH_ENTRIES.0, BATCH_ENTRIES.1);
-        let partition = Partitions::Key(DecoratedKey::new(self.value));
+        let partition = Partitions::Key(DecoratedKey::new(self.partitioner(), self.value));
         let command = ReadCommand {
             slices: [slice.clone()].into(),
             rows_max,
             ..ReadCommand::all(self.index.id(), self.command.now_in_seconds, partition)
         };
-        let mut entries = EntrySink { index: self.index, found: Vec::new(), last: None };
+        let range = match &self.command.partitions {
+            Partitions::Key(_) => &TokenRange::FULL,
+            Partitions::Range(range) => range,
+        };
+        let partitioner = self.partitioner();
+        let mut entries = EntrySink { index: self.index, partitioner, range, found: Vec::new(), last: None };
         let (memtable, view) = self.tables.readable(self.index.id())?;
         let end = self.reader.read(&memtable, &view, &command, &mut entries, ()).await?;
         let last = entries.last.filter(|_| end != ReadEnd::Exhausted);
@@ -291,6 +301,9 @@ fn slices_of(group: &[IndexEntry], asked: &[Slice], done: Option<&[u8]>) -> Arc<
 /// Collects index entries from the rows of the index's table.
 struct EntrySink<'i> {
     index: &'i IndexState,
+    partitioner: Partitioner,
+    /// Entries of other partitions are left out.
+    range: &'i TokenRange,
     found: Vec<IndexEntry>,
     last: Option<Vec<u8>>,
 }
@@ -302,6 +315,10 @@ impl RowSink for EntrySink<'_> {
         let (token, key) = (parts.next(), parts.next());
         let token = token.and_then(|token| <[u8; 8]>::try_from(token).ok()).map(i64::from_be_bytes);
         let (Some(token), Some(key), Some(cell)) = (token, key, row.cells.first()) else { return SinkState::Rejected };
+        let key = DecoratedKey { token: Token(token), partitioner: self.partitioner, key: key.into() };
+        if !self.range.contains(key.token, &key.key) {
+            return SinkState::Rejected;
+        }
         let mut clustering = Vec::new();
         let mut comparable = Vec::new();
         if !self.index.is_of_partitions() {
@@ -315,7 +332,7 @@ impl RowSink for EntrySink<'_> {
             false => Vec::new(),
         };
         self.found.push(IndexEntry {
-            key: DecoratedKey { token: Token(token), key: key.into() },
+            key,
             clustering,
             comparable,
             place: row.clustering.0.to_vec(),

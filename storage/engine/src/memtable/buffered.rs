@@ -12,10 +12,10 @@ use super::cursor::PartitionCursor;
 use super::partitions::From;
 use super::{Contents, Memtable, Snapshot};
 use model::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
-use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
+use model::token::TokenRange;
 use model::{DecoratedKey, Token};
 use std::ops::Range;
 use std::rc::Rc;
@@ -34,8 +34,8 @@ pub struct BufferedCursor {
     /// The slices to read of each partition.
     slices: Arc<[Slice]>,
     reversed: bool,
-    /// The last prefix to read, included.
-    until: u64,
+    /// The range to read.
+    range: TokenRange,
     next: Next,
     inside: Option<Inside>,
     bytes: Vec<u8>,
@@ -49,8 +49,8 @@ pub struct BufferedCursor {
 
 /// Where to look for the next partition.
 enum Next {
+    /// At the first one of the range.
     Start,
-    AfterPrefix(u64),
     After(DecoratedKey),
     /// Only the partition of this key.
     Only(DecoratedKey),
@@ -82,8 +82,7 @@ impl BufferedCursor {
         slices: Arc<[Slice]>,
         reversed: bool,
     ) -> BufferedCursor {
-        let until = key.token.prefix();
-        BufferedCursor::new(memtable, slices, reversed, until, Next::Only(key))
+        BufferedCursor::new(memtable, slices, reversed, TokenRange::FULL, Next::Only(key))
     }
 
     /// A cursor over the rows in `slices` of all partitions in `range`; with `after` only of those behind that key.
@@ -93,21 +92,21 @@ impl BufferedCursor {
         after: Option<DecoratedKey>,
         slices: Arc<[Slice]>,
     ) -> BufferedCursor {
-        let until = if range.until == Token::MIN { u64::MAX } else { range.until.prefix() };
-        let next = match after {
-            Some(key) => Next::After(key),
-            None if range.after == Token::MIN && range.until == Token::MIN => Next::Start,
-            None => Next::AfterPrefix(range.after.prefix()),
-        };
-        BufferedCursor::new(memtable, slices, false, until, next)
+        BufferedCursor::new(memtable, slices, false, range, after.map_or(Next::Start, Next::After))
     }
 
-    fn new(memtable: &Rc<Memtable>, slices: Arc<[Slice]>, reversed: bool, until: u64, next: Next) -> BufferedCursor {
+    fn new(
+        memtable: &Rc<Memtable>,
+        slices: Arc<[Slice]>,
+        reversed: bool,
+        range: TokenRange,
+        next: Next,
+    ) -> BufferedCursor {
         BufferedCursor {
             memtable: memtable.clone(),
             slices,
             reversed,
-            until,
+            range,
             next,
             inside: None,
             bytes: Vec::new(),
@@ -144,15 +143,15 @@ impl BufferedCursor {
     /// Copies partitions, beginning at `next`, until the refill is full.
     fn partitions(&mut self, contents: &Contents) {
         let next = std::mem::replace(&mut self.next, Next::Nothing);
+        let range = self.range.clone();
         let (from, only) = match &next {
-            Next::Start => (From::Start, None),
-            Next::AfterPrefix(prefix) => (From::AfterPrefix(*prefix), None),
+            Next::Start => (range.start.as_ref().map_or(From::Start, From::Position), None),
             Next::After(key) => (From::After(key.token.prefix(), &key.key), None),
             Next::Only(key) => (From::Start, Some(key)),
             Next::Nothing => return,
         };
         let one = only.map(|key| contents.partitions.get(&contents.arena, key.token.prefix(), &key.key));
-        let many = one.is_none().then(|| contents.partitions.range(&contents.arena, from, self.until));
+        let many = one.is_none().then(|| contents.range(from, &range));
         let slices = self.slices.clone();
         let mut last = None;
         for partition in one.flatten().into_iter().chain(many.into_iter().flatten()) {
@@ -168,8 +167,7 @@ impl BufferedCursor {
             }
         }
         if let (None, Some(last)) = (only, last) {
-            let key = last.key(&contents.arena).into();
-            self.next = Next::After(DecoratedKey { token: last.token, key });
+            self.next = Next::After(contents.key_of(last));
         }
     }
 
@@ -274,11 +272,12 @@ impl Cursor for BufferedCursor {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
     use model::comparable::{self, BoundSide};
     use model::mutation::{ClusteringBound, push_clustering};
     use model::row::RowBuilder;
     use model::schema::TableOptions;
-    use model::{Column, ColumnId, ColumnKind, CqlType, MemtableKind, MutationBuilder, Table, TableId};
+    use model::{Column, ColumnId, ColumnKind, CqlType, MemtableKind, MutationBuilder, RingToken, Table, TableId};
     use runtime::rng::Rng;
 
     fn table() -> Table {
@@ -308,7 +307,7 @@ mod tests {
     fn write(rng: &mut Rng, memtable: &Memtable) {
         let table = table();
         let key = [rng.below(6) as u8];
-        let mut builder = MutationBuilder::new(&key);
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, &key);
         builder.table(table.id);
         let deletion = |rng: &mut Rng| {
             let timestamp = 1 + rng.below(9) as i64;
@@ -394,15 +393,15 @@ mod tests {
         for seed in 0..300 {
             let mut rng = Rng::new(seed);
             let kind = if seed % 2 == 0 { MemtableKind::Tree } else { MemtableKind::Skiplist };
-            let memtable = Rc::new(Memtable::new(Arc::new(table()), kind, Rc::default()));
+            let memtable = Rc::new(Memtable::new(Arc::new(table()), Partitioner::Murmur3, kind, Rc::default()));
             (0..rng.below(60)).for_each(|_| write(&mut rng, &memtable));
-            let keys: Vec<DecoratedKey> = (0..6).map(|key| DecoratedKey::new(&[key])).collect();
+            let keys: Vec<DecoratedKey> = (0..6).map(|key| DecoratedKey::new(Partitioner::Murmur3, &[key])).collect();
             let slices = slices(&mut rng);
             let walk = |wanted: &dyn Fn(&DecoratedKey) -> bool, reversed: bool| {
                 let contents = memtable.read();
                 let mut told = Told::default();
                 for partition in contents.partitions.range(&contents.arena, From::Start, u64::MAX) {
-                    let key = DecoratedKey::new(partition.key(&contents.arena));
+                    let key = DecoratedKey::new(Partitioner::Murmur3, partition.key(&contents.arena));
                     let mut cursor = PartitionCursor::new(&contents.arena, partition, &slices, reversed, None);
                     while let Some(fragment) = cursor.next_fragment().filter(|_| wanted(&key)) {
                         told.take(fragment);
@@ -423,18 +422,23 @@ mod tests {
                 let cursor = BufferedCursor::scan(&memtable, TokenRange::FULL, Some(after.clone()), slices.clone());
                 assert_eq!(drain(cursor, refill_bytes), walk(&|key| key > after, false), "seed {seed}");
                 let until = keys[rng.below(6) as usize].token.max(after.token);
-                let range = TokenRange { after: after.token, until };
-                let cursor = BufferedCursor::scan(&memtable, range, None, slices.clone());
-                assert_eq!(drain(cursor, refill_bytes), walk(&|key| range.contains(key.token), false), "seed {seed}");
+                let range = TokenRange::between(RingToken::Murmur3(after.token.0), RingToken::Murmur3(until.0));
+                let cursor = BufferedCursor::scan(&memtable, range.clone(), None, slices.clone());
+                assert_eq!(
+                    drain(cursor, refill_bytes),
+                    walk(&|key| range.contains(key.token, &key.key), false),
+                    "seed {seed}"
+                );
             }
         }
     }
 
     #[test]
     fn a_refill_holds_no_more_than_its_limits() {
-        let memtable = Rc::new(Memtable::new(Arc::new(table()), MemtableKind::Tree, Rc::default()));
+        let memtable =
+            Rc::new(Memtable::new(Arc::new(table()), Partitioner::Murmur3, MemtableKind::Tree, Rc::default()));
         for key in 0..=255 {
-            let mut builder = MutationBuilder::new(&[key]);
+            let mut builder = MutationBuilder::new(Partitioner::Murmur3, &[key]);
             builder.table(table().id);
             for value in 0..10 {
                 let mut values = Vec::new();
@@ -456,7 +460,8 @@ mod tests {
 
     #[test]
     fn the_rest_of_a_partition_is_skipped() {
-        let memtable = Rc::new(Memtable::new(Arc::new(table()), MemtableKind::Tree, Rc::default()));
+        let memtable =
+            Rc::new(Memtable::new(Arc::new(table()), Partitioner::Murmur3, MemtableKind::Tree, Rc::default()));
         let mut rng = Rng::new(3);
         (0..200).for_each(|_| write(&mut rng, &memtable));
         for refill_bytes in [1, REFILL_BYTES_MAX] {

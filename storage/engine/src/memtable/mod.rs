@@ -24,7 +24,7 @@ use model::comparable::{self, BoundSide};
 use model::merge::{EqualKeys, merge_rows};
 use model::mutation::{Clustering, ClusteringBound, Operation, TableUpdate};
 use model::row::{Deletion, RowView};
-use model::{MemtableKind, Table, Token};
+use model::{DecoratedKey, MemtableKind, Partitioner, Table, Token, TokenRange};
 use partition::Partition;
 use partitions::{Partitions, PrefetchStage};
 use rows::{RowEntry, RowKey, Upsert};
@@ -83,9 +83,10 @@ pub struct Snapshot {
 
 impl Memtable {
     /// An empty memtable that adds its bytes to `counter` and subtracts them when it is dropped.
-    pub fn new(table: Arc<Table>, kind: MemtableKind, counter: MemoryCounter) -> Memtable {
+    pub fn new(table: Arc<Table>, partitioner: Partitioner, kind: MemtableKind, counter: MemoryCounter) -> Memtable {
         let equal_keys = EqualKeys::of(&table);
-        let contents = Contents { partitions: Partitions::new(kind), equal_keys, ..Contents::default() };
+        let partitions = Partitions::new(partitioner, kind);
+        let contents = Contents { partitions, equal_keys, ..Contents::default() };
         Memtable {
             table: RefCell::new(table),
             contents: RefCell::new(contents),
@@ -174,6 +175,23 @@ impl Drop for Memtable {
 }
 
 impl Contents {
+    /// A partition's key.
+    pub fn key_of(&self, partition: &Partition) -> DecoratedKey {
+        let (token, partitioner) = (partition.token, self.partitions.partitioner());
+        DecoratedKey { token, partitioner, key: partition.key(&self.arena).into() }
+    }
+
+    /// The partitions of a range from `from` on, in order.
+    pub fn range<'a>(
+        &'a self,
+        from: partitions::From<'_>,
+        range: &'a TokenRange,
+    ) -> impl Iterator<Item = &'a Rc<Partition>> + use<'a> {
+        let until = range.end.as_ref().map_or(u64::MAX, |end| end.token.token().prefix());
+        let partitions = self.partitions.range(&self.arena, from, until);
+        partitions.take_while(|partition| !range.is_passed(partition.token, partition.key(&self.arena)))
+    }
+
     fn bytes(&self) -> usize {
         self.arena.bytes() + self.structure_bytes
     }

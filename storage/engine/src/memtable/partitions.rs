@@ -1,14 +1,15 @@
 //! The partitions of a memtable in ring order, by token prefix and key.
 //!
-//! A prefix is the whole token as an unsigned number, so nearly every prefix has one partition. Partitions whose
-//! tokens collide are ordered by key in a tree of their own: keys that were made to collide cost a logarithm, not a
-//! scan. Prefixes are found in a `tree` or, for tables that ask for it, in a `skiplist`.
+//! A prefix is the first 64 bits of a token as an unsigned number. Under the hashing partitioners nearly every prefix
+//! has one partition. Partitions that share a prefix, as neighbouring keys do under the ordering partitioners, are
+//! ordered by key in a tree of their own: one among many costs a logarithm, not a scan. Prefixes are found in a `tree` or, for tables that ask for it, in a `skiplist`.
 
 use super::arena::{Arena, Span};
 use super::partition::{PARTITION_BYTES, Partition};
 use super::skiplist::SkiplistSlots;
 use super::tree::TreeSlots;
-use model::MemtableKind;
+use model::token::RingPosition;
+use model::{DecoratedKey, MemtableKind, Partitioner, Token};
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::rc::Rc;
@@ -45,8 +46,8 @@ pub trait Slots: Default {
 pub enum Slot {
     /// The only partition, and where its key lies in the arena, so that both can be prefetched at once.
     One(Rc<Partition>, Span),
-    /// Several partitions by key; boxed, because collisions are very rare.
-    Many(Box<BTreeMap<Box<[u8]>, Rc<Partition>>>),
+    /// Several partitions by key; boxed, because most tables have none.
+    Many(Box<BTreeMap<DecoratedKey, Rc<Partition>>>),
 }
 
 impl Default for Slot {
@@ -61,8 +62,8 @@ impl Default for Slot {
 pub enum From<'a> {
     /// Before all partitions.
     Start,
-    /// After every partition of the prefix.
-    AfterPrefix(u64),
+    /// At the first partition after a position on the ring.
+    Position(&'a RingPosition),
     /// At this partition, or where it would be.
     At(u64, &'a [u8]),
     /// After this partition.
@@ -71,16 +72,16 @@ pub enum From<'a> {
 
 impl Default for Partitions {
     fn default() -> Partitions {
-        Partitions::new(MemtableKind::default())
+        Partitions::new(Partitioner::default(), MemtableKind::default())
     }
 }
 
 impl Partitions {
-    /// An empty collection of partitions.
-    pub fn new(kind: MemtableKind) -> Partitions {
+    /// An empty collection of partitions, which lie on the ring as `partitioner` says.
+    pub fn new(partitioner: Partitioner, kind: MemtableKind) -> Partitions {
         match kind {
-            MemtableKind::Tree => Partitions::Tree(Ordered::default()),
-            MemtableKind::Skiplist => Partitions::Skiplist(Ordered::default()),
+            MemtableKind::Tree => Partitions::Tree(Ordered::new(partitioner)),
+            MemtableKind::Skiplist => Partitions::Skiplist(Ordered::new(partitioner)),
         }
     }
 
@@ -89,6 +90,14 @@ impl Partitions {
         match self {
             Partitions::Tree(_) => MemtableKind::Tree,
             Partitions::Skiplist(_) => MemtableKind::Skiplist,
+        }
+    }
+
+    /// The partitioner whose order the partitions are in.
+    pub fn partitioner(&self) -> Partitioner {
+        match self {
+            Partitions::Tree(ordered) => ordered.partitioner,
+            Partitions::Skiplist(ordered) => ordered.partitioner,
         }
     }
 
@@ -190,20 +199,29 @@ fn prefetch_one(arena: &Arena, partition: &Rc<Partition>, place: Span) {
 }
 
 /// Partitions by prefix in `S`, and by key where prefixes collide.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub struct Ordered<S> {
+    partitioner: Partitioner,
     slots: S,
     len: usize,
 }
 
 impl<S: Slots> Ordered<S> {
+    fn new(partitioner: Partitioner) -> Ordered<S> {
+        Ordered { partitioner, slots: S::default(), len: 0 }
+    }
+
+    fn decorated(&self, prefix: u64, key: &[u8]) -> DecoratedKey {
+        DecoratedKey { token: Token::from_prefix(prefix), partitioner: self.partitioner, key: key.into() }
+    }
+
     fn get(&self, arena: &Arena, prefix: u64, key: &[u8]) -> Option<&Rc<Partition>> {
         match self.slots.get(prefix)? {
             Slot::One(partition, place) => {
                 prefetch_one(arena, partition, *place);
                 (arena.get(*place) == key).then_some(partition)
             }
-            Slot::Many(partitions) => partitions.get(key),
+            Slot::Many(partitions) => partitions.get(&self.decorated(prefix, key)),
         }
     }
 
@@ -215,6 +233,8 @@ impl<S: Slots> Ordered<S> {
         make: impl FnOnce(&mut Arena) -> Partition,
     ) -> (&mut Rc<Partition>, bool) {
         use std::collections::btree_map::Entry;
+        let partitioner = self.partitioner;
+        let decorated = |key: &[u8]| DecoratedKey { token: Token::from_prefix(prefix), partitioner, key: key.into() };
         let mut make = Some(make);
         let mut partition = |arena: &mut Arena| {
             let make = make.take().expect("a partition is made once");
@@ -230,11 +250,11 @@ impl<S: Slots> Ordered<S> {
             && !made
             && arena.get(*place) != key
         {
-            *slot = Slot::Many(Box::new(BTreeMap::from([(partition.key(arena).into(), partition.clone())])));
+            *slot = Slot::Many(Box::new(BTreeMap::from([(decorated(partition.key(arena)), partition.clone())])));
         }
         match slot {
             Slot::One(partition, _) => (partition, made),
-            Slot::Many(partitions) => match partitions.entry(key.into()) {
+            Slot::Many(partitions) => match partitions.entry(decorated(key)) {
                 Entry::Occupied(occupied) => (occupied.into_mut(), false),
                 Entry::Vacant(vacant) => {
                     self.len += 1;
@@ -250,32 +270,44 @@ impl<S: Slots> Ordered<S> {
         from: From<'_>,
         until: u64,
     ) -> impl Iterator<Item = &'a Rc<Partition>> + use<'a, S> {
-        let (prefix, bound) = match from {
-            From::Start => (None, Bound::Unbounded),
-            From::AfterPrefix(prefix) => (None, Bound::Excluded(prefix)),
-            From::At(prefix, key) => (Some((prefix, Bound::Included(key))), Bound::Excluded(prefix)),
-            From::After(prefix, key) => (Some((prefix, Bound::Excluded(key))), Bound::Excluded(prefix)),
+        let first = match from {
+            From::Start => None,
+            From::Position(position) => Some(position.token.token().prefix()),
+            From::At(prefix, _) | From::After(prefix, _) => Some(prefix),
         };
         // The slot of the position's own prefix may hold partitions on both sides of the position.
+        let is_in = |partition: &DecoratedKey| match from {
+            From::Start => true,
+            From::Position(position) => position.is_before_key(partition.token, &partition.key),
+            From::At(prefix, key) => *partition >= self.decorated(prefix, key),
+            From::After(prefix, key) => *partition > self.decorated(prefix, key),
+        };
         let mut first_one = None;
         let mut first_many = None;
-        if let Some((prefix, key)) = prefix.filter(|(prefix, _)| *prefix <= until) {
+        if let Some(prefix) = first.filter(|prefix| *prefix <= until) {
             match self.slots.get(prefix) {
                 Some(Slot::One(partition, _)) => {
-                    first_one = Some(partition).filter(|partition| match key {
-                        Bound::Included(key) => partition.key(arena) >= key,
-                        Bound::Excluded(key) => partition.key(arena) > key,
-                        Bound::Unbounded => true,
-                    });
+                    first_one =
+                        Some(partition).filter(|partition| is_in(&self.decorated(prefix, partition.key(arena))));
                 }
-                Some(Slot::Many(partitions)) => first_many = Some(partitions.range::<[u8], _>((key, Bound::Unbounded))),
+                Some(Slot::Many(partitions)) => {
+                    let key = match from {
+                        From::Start => None,
+                        From::Position(position) => position.token.key_before(),
+                        From::At(_, key) | From::After(_, key) => Some(key),
+                    };
+                    let start = key.map_or(Bound::Unbounded, |key| Bound::Included(self.decorated(prefix, key)));
+                    let mut partitions = partitions.range((start, Bound::Unbounded)).peekable();
+                    while partitions.next_if(|(partition, _)| !is_in(partition)).is_some() {}
+                    first_many = Some(partitions);
+                }
                 None => {}
             }
         }
         // A map may panic when asked for a range that begins at or behind its end; here such a range is empty.
-        let rest = match bound {
-            Bound::Included(prefix) | Bound::Excluded(prefix) if prefix >= until => None,
-            _ => Some(self.slots.range(bound, until)),
+        let rest = match first {
+            Some(prefix) if prefix >= until => None,
+            _ => Some(self.slots.range(first.map_or(Bound::Unbounded, Bound::Excluded), until)),
         };
         let rest = rest.into_iter().flatten().flat_map(|slot| {
             let (one, many) = match slot {
@@ -303,12 +335,16 @@ impl<S: Slots> Ordered<S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::Token;
+    use model::RingToken;
+
+    fn after(prefix: u64) -> RingPosition {
+        RingPosition { token: RingToken::Murmur3(Token::from_prefix(prefix).0), is_after: true }
+    }
 
     #[test]
     fn keys_of_one_token_stay_apart_and_ordered() {
         for kind in [MemtableKind::Tree, MemtableKind::Skiplist] {
-            keys_of_one_token(Partitions::new(kind));
+            keys_of_one_token(Partitions::new(Partitioner::Murmur3, kind));
         }
     }
 
@@ -320,7 +356,7 @@ mod tests {
                 if prefix == 3 && key != b"b" {
                     continue;
                 }
-                let token = Token((prefix ^ (1 << 63)) as i64);
+                let token = Token::from_prefix(prefix);
                 let (_, made) = tree.get_or_insert(&mut arena, prefix, key, |a| Partition::new(token, a.put(&[key])));
                 assert!(made);
                 let (_, made) = tree.get_or_insert(&mut arena, prefix, key, |_| unreachable!("it is there"));
@@ -336,7 +372,7 @@ mod tests {
         assert_eq!(list(From::Start, u64::MAX), expected);
         for prefix in 0..11 {
             let from: Vec<_> = expected.iter().copied().filter(|(p, _)| *p > prefix).collect();
-            assert_eq!(list(From::AfterPrefix(prefix), u64::MAX), from);
+            assert_eq!(list(From::Position(&after(prefix)), u64::MAX), from);
             let until: Vec<_> = expected.iter().copied().filter(|(p, _)| *p <= prefix).collect();
             assert_eq!(list(From::Start, prefix), until);
             for key in [&b""[..], b"a", b"b", b"bb", b"c", b"d"] {
@@ -359,11 +395,14 @@ mod tests {
     fn a_skiplist_has_what_a_tree_has() {
         let mut rng = runtime::rng::Rng::new(7);
         let (mut arena, mut other) = (Arena::new(), Arena::new());
-        let (mut tree, mut list) = (Partitions::new(MemtableKind::Tree), Partitions::new(MemtableKind::Skiplist));
+        let (mut tree, mut list) = (
+            Partitions::new(Partitioner::Murmur3, MemtableKind::Tree),
+            Partitions::new(Partitioner::Murmur3, MemtableKind::Skiplist),
+        );
         for _ in 0..4000 {
             let prefix = rng.below(900) << 54;
             let key = [rng.below(3) as u8];
-            let make = |arena: &mut Arena| Partition::new(Token((prefix ^ (1 << 63)) as i64), arena.put(&[&key]));
+            let make = |arena: &mut Arena| Partition::new(Token::from_prefix(prefix), arena.put(&[&key]));
             let made = tree.get_or_insert(&mut arena, prefix, &key, make).1;
             assert_eq!(list.get_or_insert(&mut other, prefix, &key, make).1, made);
         }
@@ -371,7 +410,8 @@ mod tests {
         for _ in 0..300 {
             let (prefix, until) = (rng.below(900) << 54, rng.below(900) << 54);
             let key = [rng.below(4) as u8];
-            for from in [From::Start, From::AfterPrefix(prefix), From::At(prefix, &key), From::After(prefix, &key)] {
+            let position = after(prefix);
+            for from in [From::Start, From::Position(&position), From::At(prefix, &key), From::After(prefix, &key)] {
                 let shown = |partitions: &Partitions, arena: &Arena| -> Vec<(Token, Vec<u8>)> {
                     partitions.range(arena, from, until).map(|p| (p.token, p.key(arena).to_vec())).collect()
                 };

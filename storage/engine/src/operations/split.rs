@@ -309,7 +309,7 @@ impl Splits {
         let map = self.files.shard_map;
         let bad = |error| Error::BadSstable { directory: directory.to_owned(), error };
         let mut parts: Vec<Option<SstableWriter>> = places.iter().map(|_| None).collect();
-        let mut merge = Merge::new(vec![SstableScan::new(source)], false);
+        let mut merge = Merge::new(map.partitioner, vec![SstableScan::new(source)], false);
         let (mut owner, mut rows) = (0, 0);
         loop {
             match merge.advance().map_err(bad)? {

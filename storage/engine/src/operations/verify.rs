@@ -14,7 +14,7 @@ use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_scan::SstableScan;
 use crate::tables::Tables;
 use model::fragment::{Cursor, Fragment, FragmentStep};
-use model::{Table, TableId, Token};
+use model::{DecoratedKey, Table, TableId};
 use runtime::file::{OpenOptions, read_small};
 use runtime::{AlignedBuf, File, HashSet};
 use sstable::{BlockId, Component, Descriptor, Problem};
@@ -166,7 +166,8 @@ fn invalid(sstable: &OpenSstable, component: Component, offset: u64, what: &'sta
 
 async fn rows(sstable: &Rc<OpenSstable>) -> Result<(), Error> {
     let mut input = SstableScan::new(sstable.clone());
-    let mut last: Option<(Token, Vec<u8>)> = None;
+    let partitioner = sstable.reader.partitioner();
+    let mut last: Option<DecoratedKey> = None;
     let mut fragments = 0;
     loop {
         match input.advance().map_err(|error| sstable.bad(error))? {
@@ -178,11 +179,12 @@ async fn rows(sstable: &Rc<OpenSstable>) -> Result<(), Error> {
             FragmentStep::Fragment => {}
         }
         if let Some(Fragment::PartitionStart { token, key, .. }) = input.fragment() {
-            if last.as_ref().is_some_and(|(before, last)| (*before, last.as_slice()) >= (token, key)) {
+            let key = DecoratedKey { token, partitioner, key: key.into() };
+            if last.as_ref().is_some_and(|last| *last >= key) {
                 let what = "a partition behind the one before";
                 return Err(invalid(sstable, Component::Data, 0, what));
             }
-            last = Some((token, key.to_vec()));
+            last = Some(key);
         }
         fragments += 1;
         if fragments % FRAGMENTS_PER_YIELD == 0 {

@@ -21,7 +21,7 @@ use model::row::Deletion;
 use model::shape::live::{CellScratch, LiveCells, live_cells};
 use model::shape::progress::{Reached, ReadProgress};
 use model::shape::tap::Tap;
-use model::{DecoratedKey, Table, Token};
+use model::{DecoratedKey, Table};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ pub(crate) fn read_now<T: Tap>(
     };
     Some(match reached {
         Reached::Stopped => ReadEnd::Stopped,
-        Reached::Paused => progress.paused(decorated(&contents, partition)),
+        Reached::Paused => progress.paused(contents.key_of(partition)),
         Reached::PartitionEnd | Reached::StretchEnd => ReadEnd::Exhausted,
     })
 }
@@ -141,7 +141,7 @@ fn key_stretch<T: Tap>(
         return match continue_partition(memtable, &contents, snapshot, progress, scratch) {
             Reached::PartitionEnd => Some(ReadEnd::Exhausted),
             Reached::Stopped => Some(ReadEnd::Stopped),
-            Reached::Paused => Some(progress.paused(decorated(&contents, snapshot.partition()))),
+            Reached::Paused => Some(progress.paused(contents.key_of(snapshot.partition()))),
             Reached::StretchEnd => None,
         };
     }
@@ -158,7 +158,7 @@ fn key_stretch<T: Tap>(
     match reached {
         Reached::PartitionEnd => Some(ReadEnd::Exhausted),
         Reached::Stopped => Some(ReadEnd::Stopped),
-        Reached::Paused => Some(progress.paused(decorated(&contents, partition))),
+        Reached::Paused => Some(progress.paused(contents.key_of(partition))),
         Reached::StretchEnd => {
             *place = StretchPosition::Within(memtable.snapshot(partition));
             None
@@ -196,34 +196,26 @@ fn range_stretch<T: Tap>(
     let Partitions::Range(range) = &command.partitions else { return Some(ReadEnd::Exhausted) };
     if let StretchPosition::Within(snapshot) = place {
         match continue_partition(memtable, contents, snapshot, progress, scratch) {
-            Reached::PartitionEnd => *place = StretchPosition::After(decorated(contents, snapshot.partition())),
+            Reached::PartitionEnd => *place = StretchPosition::After(contents.key_of(snapshot.partition())),
             Reached::Stopped => return Some(ReadEnd::Stopped),
-            Reached::Paused => return Some(progress.paused(decorated(contents, snapshot.partition()))),
+            Reached::Paused => return Some(progress.paused(contents.key_of(snapshot.partition()))),
             Reached::StretchEnd => return None,
         }
     }
-    let range_start = if range.after == Token::MIN && range.until == Token::MIN {
-        From::Start
-    } else {
-        From::AfterPrefix(range.after.prefix())
-    };
     let from = match (&*place, &command.resume) {
         (StretchPosition::After(key), _) => From::After(key.token.prefix(), &key.key),
-        (_, Some(resume)) if resume.token() > range.after || matches!(range_start, From::Start) => {
-            match after_position(resume) {
-                ResumeIn::After(_) => From::At(resume.token().prefix(), &resume.key.key),
-                ResumeIn::Done => From::After(resume.token().prefix(), &resume.key.key),
-            }
-        }
-        _ => range_start,
+        (_, Some(resume)) if range.is_begun(resume.token(), &resume.key.key) => match after_position(resume) {
+            ResumeIn::After(_) => From::At(resume.token().prefix(), &resume.key.key),
+            ResumeIn::Done => From::After(resume.token().prefix(), &resume.key.key),
+        },
+        _ => range.start.as_ref().map_or(From::Start, From::Position),
     };
-    let until = if range.until == Token::MIN { u64::MAX } else { range.until.prefix() };
     let table = memtable.table();
     let resumed_after = command.resume.as_ref().and_then(|resume| resume.comparable.as_deref());
     let rest = rest_to_pass::<T>(command, resumed_after);
     let mut cells = scratch.take().recycle();
     let mut end = Some(ReadEnd::Exhausted);
-    for partition in contents.partitions.range(&contents.arena, from, until) {
+    for partition in contents.range(from, range) {
         let after = match &command.resume {
             Some(resume) if resume.token() == partition.token && *resume.key.key == *partition.key(&contents.arena) => {
                 resume.comparable.as_deref()
@@ -235,15 +227,15 @@ fn range_stretch<T: Tap>(
         let reached = partition_stretch(contents, &table, partition, slices, after, &mut cells, progress);
         match reached {
             Reached::Stopped => end = Some(ReadEnd::Stopped),
-            Reached::Paused => end = Some(progress.paused(decorated(contents, partition))),
+            Reached::Paused => end = Some(progress.paused(contents.key_of(partition))),
             Reached::StretchEnd => {
                 *place = StretchPosition::Within(memtable.snapshot(partition));
                 end = None;
             }
-            Reached::PartitionEnd => match progress.leave_partition(|| decorated(contents, partition)) {
+            Reached::PartitionEnd => match progress.leave_partition(|| contents.key_of(partition)) {
                 Some(paused) => end = Some(paused),
                 None if progress.stretch == 0 => {
-                    *place = StretchPosition::After(decorated(contents, partition));
+                    *place = StretchPosition::After(contents.key_of(partition));
                     end = None;
                 }
                 None => continue,
@@ -253,10 +245,6 @@ fn range_stretch<T: Tap>(
     }
     scratch.set(cells.recycle());
     end
-}
-
-fn decorated(contents: &Contents, partition: &Partition) -> DecoratedKey {
-    DecoratedKey { token: partition.token, key: partition.key(&contents.arena).into() }
 }
 
 /// The slices after a place, for reads that pass on fragments: a range deletion begins again there, so that markers

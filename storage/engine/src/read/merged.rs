@@ -15,13 +15,13 @@ use crate::error::Error;
 use crate::memtable::Memtable;
 use crate::sstables::view::View;
 use model::fragment::{self, Fragment};
-use model::key::TokenRange;
 use model::merge::Merge;
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, Slice};
 use model::row::{Cell, Deletion, RowView};
 use model::shape::live::{live_cells, recycle};
 use model::shape::progress::{Reached, ReadProgress};
 use model::shape::tap::Tap;
+use model::token::TokenRange;
 use model::{DecoratedKey, Table, Token};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -56,7 +56,7 @@ pub(super) async fn read<T: Tap>(
             let reached = sources.partition(key, after, &mut progress).await?;
             Ok(progress.end(reached, || key.clone()).unwrap_or(ReadEnd::Exhausted))
         }
-        Partitions::Range(range) => Ok(sources.range(*range, &mut progress).await?.unwrap_or(ReadEnd::Exhausted)),
+        Partitions::Range(range) => Ok(sources.range(range, &mut progress).await?.unwrap_or(ReadEnd::Exhausted)),
     }
 }
 
@@ -86,14 +86,14 @@ impl ReadSources<'_> {
     /// Reads the partitions of a range; `None` at its end.
     async fn range<T: Tap>(
         &self,
-        range: TokenRange,
+        range: &TokenRange,
         progress: &mut ReadProgress<'_, T>,
     ) -> Result<Option<ReadEnd>, Error> {
         let command = progress.command;
         let mut after = None;
-        let in_range = |token: Token| token > range.after || range == TokenRange::FULL;
-        if let Some(resume) = command.resume.as_ref().filter(|resume| in_range(resume.token())) {
-            let ended = range.until != Token::MIN && resume.token() > range.until;
+        let is_begun = |key: &DecoratedKey| range.is_begun(key.token, &key.key);
+        if let Some(resume) = command.resume.as_ref().filter(|resume| is_begun(&resume.key)) {
+            let ended = range.is_passed(resume.token(), &resume.key.key);
             // Every shard resumes at the same position; only the owner of that partition gives the rest of it.
             let several = self.table.clustering_len > 0;
             let rest = resume.comparable.as_deref().filter(|_| several && !ended && self.owns(resume.token()));
@@ -106,6 +106,8 @@ impl ReadSources<'_> {
             }
             after = Some(&resume.key);
         }
+        let partitioner = self.reader.tables.shard_map.partitioner;
+        let decorated = |token, key: &[u8]| DecoratedKey { token, partitioner, key: key.into() };
         let found = sources::of_range(&self.reader.cache, self.memtable, self.view, range, after, &command.slices);
         let mut reading = MergeRead::new(self, found, false, true);
         while reading.next().await? {
@@ -120,13 +122,13 @@ impl ReadSources<'_> {
             }
             progress.begin_partition(false);
             let reached = if command.reversed {
-                let key = DecoratedKey { token, key: key.into() };
+                let key = decorated(token, key);
                 self.partition(&key, None, progress).await?
             } else {
                 reading.rows(progress).await?
             };
             let (token, key) = reading.merge.key();
-            if let Some(end) = end(reached, progress, || DecoratedKey { token, key: key.into() }) {
+            if let Some(end) = end(reached, progress, || decorated(token, key)) {
                 return Ok(Some(end));
             }
             reading.leave().await?;
@@ -165,7 +167,7 @@ struct MergeRead<'r> {
 impl<'r> MergeRead<'r> {
     fn new(sources: &'r ReadSources<'r>, found: Vec<Source>, reversed: bool, scans: bool) -> MergeRead<'r> {
         let keys = sources.memtable.equal_keys();
-        let merge = Merge::new(found, reversed).with_keys(keys);
+        let merge = Merge::new(sources.reader.tables.shard_map.partitioner, found, reversed).with_keys(keys);
         MergeRead { sources, merge, scans, inside: false, static_row: Vec::new(), cells: Vec::new() }
     }
 

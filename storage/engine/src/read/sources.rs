@@ -13,11 +13,11 @@ use crate::sstables::block_cache::BlockCache;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
 use bytes::Bytes;
+use model::DecoratedKey;
 use model::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
-use model::key::TokenRange;
 use model::query::{Partitions, ReadCommand, Slice};
 use model::row::Deletion;
-use model::{DecoratedKey, Token};
+use model::token::TokenRange;
 use sstable::filter::KeyHash;
 use sstable::{BlockId, Component};
 use std::rc::Rc;
@@ -213,7 +213,7 @@ fn not_older_than(view: &View, deletion: Deletion) -> impl Iterator<Item = &Rc<O
 
 fn overlaps(sstable: &OpenSstable, range: &TokenRange) -> bool {
     let (first, last) = sstable.tokens();
-    (*range == TokenRange::FULL || last > range.after) && (range.until == Token::MIN || first <= range.until)
+    range.may_overlap(first, last)
 }
 
 /// The memtables of a table, the active one first.
@@ -287,20 +287,20 @@ pub(super) fn of_range(
     cache: &BlockCache,
     memtable: &Rc<Memtable>,
     view: &View,
-    range: TokenRange,
+    range: &TokenRange,
     after: Option<&DecoratedKey>,
     slices: &Arc<[Slice]>,
 ) -> Vec<Source> {
     let memory = memtables(memtable, view).map(|memtable| {
-        Source::Memory(Box::new(BufferedCursor::scan(memtable, range, after.cloned(), slices.clone())))
+        Source::Memory(Box::new(BufferedCursor::scan(memtable, range.clone(), after.cloned(), slices.clone())))
     });
     let share = cache.ahead_bytes_max(view.sstables.len());
     let sstables = view
         .sstables
         .iter()
-        .filter(|sstable| overlaps(sstable, &range) && after.is_none_or(|after| after.token <= sstable.tokens().1));
+        .filter(|sstable| overlaps(sstable, range) && after.is_none_or(|after| after.token <= sstable.tokens().1));
     let sstables = sstables.map(|sstable| {
-        let cursor = sstable.reader.scan_from(range, after.cloned(), slices.clone());
+        let cursor = sstable.reader.scan_from(range.clone(), after.cloned(), slices.clone());
         Source::sstable(sstable, cursor).reading_on(share, after.is_some())
     });
     memory.chain(sstables).collect()

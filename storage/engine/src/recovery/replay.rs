@@ -152,7 +152,8 @@ impl RecordSink for Applier<'_> {
     }
 
     fn mutation(&mut self, body: &[u8], position: LogPosition) -> Result<(), &'static str> {
-        let mutation = MutationView::decode(body).map_err(|_| "malformed mutation")?;
+        let partitioner = self.tables.shard_map.partitioner;
+        let mutation = MutationView::decode(partitioner, body).map_err(|_| "malformed mutation")?;
         let mut applied = false;
         for update in mutation.updates() {
             let Some(destination) = self.destinations.get(&update.table) else { continue };
@@ -165,7 +166,7 @@ impl RecordSink for Applier<'_> {
             }
             applied = true;
             let mapping = self.mappings.get(&update.table);
-            match mapping.and_then(|mapping| mapping.update(mutation.key(), &update)) {
+            match mapping.and_then(|mapping| mapping.update(partitioner, mutation.key(), &update)) {
                 None => destination.apply(mutation.token(), mutation.key(), &update),
                 Some(moved) => {
                     for update in moved.updates() {

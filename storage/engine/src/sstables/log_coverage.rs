@@ -43,6 +43,7 @@ impl LogCoverage {
 mod tests {
     use super::*;
     use crate::commitlog::segment::id_of;
+    use model::Partitioner;
 
     fn at(counter: u64, shard: u16, offset: u32) -> LogPosition {
         LogPosition { segment: id_of(counter, shard), offset }
@@ -50,9 +51,15 @@ mod tests {
 
     #[test]
     fn s4_an_sstable_stands_for_its_own_shards_records_of_its_own_tokens() {
-        let map = ShardMap::new(2);
-        let own = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 1).unwrap();
-        let other = (0..).map(|key: u32| Token::of(&key.to_be_bytes())).find(|token| map.owner(*token) == 0).unwrap();
+        let map = ShardMap::new(Partitioner::Murmur3, 2);
+        let own = (0..)
+            .map(|key: u32| Partitioner::Murmur3.token(&key.to_be_bytes()))
+            .find(|token| map.owner(*token) == 1)
+            .unwrap();
+        let other = (0..)
+            .map(|key: u32| Partitioner::Murmur3.token(&key.to_be_bytes()))
+            .find(|token| map.owner(*token) == 0)
+            .unwrap();
         let flushed = LogCoverage { shard: 1, map, intervals: vec![(at(5, 1, 100), at(9, 1, 50))] };
         assert!(flushed.covers(at(5, 1, 100), own, Home::ByToken) && flushed.covers(at(9, 1, 49), own, Home::ByToken));
         assert!(flushed.covers(at(6, 1, 0), own, Home::ByToken));
@@ -65,9 +72,16 @@ mod tests {
     #[test]
     fn s4_a_truncation_takes_what_was_flushed_before_it() {
         let truncation = Truncation { counter_floor: 5, positions: vec![at(6, 1, 8192)], at_millis: 1 };
-        let flushed = |upper| LogCoverage { shard: 1, map: ShardMap::new(2), intervals: vec![(at(4, 1, 0), upper)] };
+        let flushed = |upper| LogCoverage {
+            shard: 1,
+            map: ShardMap::new(Partitioner::Murmur3, 2),
+            intervals: vec![(at(4, 1, 0), upper)],
+        };
         assert!(flushed(at(6, 1, 8192)).is_truncated(&truncation));
         assert!(!flushed(at(6, 1, 8193)).is_truncated(&truncation));
-        assert!(!LogCoverage { shard: 1, map: ShardMap::new(2), intervals: Vec::new() }.is_truncated(&truncation));
+        assert!(
+            !LogCoverage { shard: 1, map: ShardMap::new(Partitioner::Murmur3, 2), intervals: Vec::new() }
+                .is_truncated(&truncation)
+        );
     }
 }

@@ -133,7 +133,7 @@ impl OpenSstable {
         };
         let reader = Reader::open(descriptor.clone(), table, parts).map_err(|error| opening.bad(error))?;
         let tokens = match reader.key_bounds() {
-            Some((first, last)) => (Token::of(first), Token::of(last)),
+            Some((first, last)) => (reader.partitioner().token(first), reader.partitioner().token(last)),
             None => (Token::MIN, Token::MAX),
         };
         let held = [Some(&statistics), compression_info.as_ref(), crc.as_ref(), filter.as_ref(), summary.as_ref()];

@@ -4,7 +4,7 @@
 //! are purged too: without this file the next start would bring the rows back. There is one file per shard beside the
 //! table's SSTables; it is removed once all segments of its intervals are gone. All integers are little-endian:
 //! ```text
-//! magic "HELENUSP", version u16, shard u16, shards u16, ignore_msb u8
+//! magic "HELENUSP", version u16, shard u16, shards u16, rule u8 (`ShardMap::rule`)
 //! per interval: lower segment u64, lower offset u32, upper segment u64, upper offset u32
 //! CRC-32 of all bytes before it, u32
 //! ```
@@ -39,7 +39,7 @@ fn encode(purged: &LogCoverage) -> Vec<u8> {
     for number in [VERSION, purged.shard, purged.map.shards] {
         out.extend_from_slice(&number.to_le_bytes());
     }
-    out.push(purged.map.ignore_msb);
+    out.push(purged.map.rule());
     for (lower, upper) in &purged.intervals {
         for position in [lower, upper] {
             out.extend_from_slice(&position.segment.to_le_bytes());
@@ -63,7 +63,7 @@ fn decode(bytes: &[u8]) -> Option<LogCoverage> {
     if number(0)? != VERSION {
         return None;
     }
-    let map = ShardMap { shards: number(4)?, ignore_msb: *rest.get(6)? };
+    let map = ShardMap::of_rule(number(4)?, *rest.get(6)?);
     let position = |bytes: &[u8]| {
         let (segment, offset) = bytes.split_first_chunk::<8>()?;
         let offset = u32::from_le_bytes(*offset.first_chunk()?);
@@ -136,12 +136,13 @@ pub(crate) async fn load(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
 
     #[test]
     fn what_is_kept_comes_back_and_damage_is_found() {
         let at = |segment, offset| LogPosition { segment, offset };
         let intervals = vec![(at(1 << 16, 0), at(7 << 16, 9)), (at(9 << 16, 4096), at(9 << 16, 8192))];
-        let purged = LogCoverage { shard: 3, map: ShardMap::new(4), intervals };
+        let purged = LogCoverage { shard: 3, map: ShardMap::new(Partitioner::Murmur3, 4), intervals };
         let bytes = encode(&purged);
         assert_eq!(decode(&bytes).as_ref(), Some(&purged));
         for at in 0..bytes.len() {

@@ -7,7 +7,7 @@ use super::sstable_id;
 use crate::error::Error;
 use crate::guards::logged_thresholds::LoggedThresholds;
 use crate::options::{Options, SstableOptions};
-use model::{ShardMap, Table};
+use model::{Partitioner, ShardMap, Table};
 use runtime::HashSet;
 use sstable::statistics::EncodingStats;
 use sstable::{Component, Descriptor, writer};
@@ -70,6 +70,12 @@ impl SstableFiles {
         let number = self.numbers.get() + 1;
         self.numbers.set(number);
         let opened = OpenSstable::open(directory, descriptor, components, table.clone(), number).await?;
+        let own = self.shard_map.partitioner;
+        let named = Partitioner::named(&opened.reader.metadata().partitioner);
+        if let Some(partitioner) = named.filter(|partitioner| *partitioner != own) {
+            let path = directory.join(descriptor.to_string());
+            return Err(Error::OtherPartitioner { path, partitioner, own });
+        }
         opened.cached_in(&self.cache);
         Ok(opened)
     }
@@ -86,6 +92,7 @@ impl SstableFiles {
     pub(crate) fn compaction_options(&self, table: &Table, stats: EncodingStats) -> Result<writer::Options, Error> {
         let unwritable = |problem: sstable::Problem| Error::Unwritable { what: problem.to_string() };
         let mut options = writer::Options::of(table, stats).map_err(unwritable)?;
+        options.partitioner = self.shard_map.partitioner;
         options.row_index_bytes = self.options.row_index_bytes;
         options.owner = Some((self.shard, self.shard_map));
         options.host_id = self.host_id.get();

@@ -4,7 +4,7 @@
 use super::open_sstable::OpenSstable;
 use crate::error::Error;
 use model::fragment::{self, BlockRef, Fragment, FragmentStep};
-use model::key::TokenRange;
+use model::token::TokenRange;
 use runtime::AlignedBuf;
 use sstable::reader::Cursor;
 use sstable::{BlockId, Component};

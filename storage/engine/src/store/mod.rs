@@ -37,7 +37,7 @@ use crate::sstables::block_cache::{BlockCache, CacheMetrics};
 use crate::sstables::obsolete_sstables::ObsoleteSstables;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::tables::Tables;
-use model::TableId;
+use model::{Partitioner, TableId};
 use runtime::HashMap;
 use runtime::gate::Gate;
 use runtime::sync::Condition;
@@ -182,6 +182,11 @@ impl Store {
     /// Sets how far write timestamps are ahead of the wall clock, microseconds: it was set back over a restart.
     pub fn set_clock_ahead(&self, micros: i64) {
         self.parts.log.clock.ahead.set(micros);
+    }
+
+    /// The partitioner of the node.
+    pub fn partitioner(&self) -> Partitioner {
+        self.parts.tables.shard_map.partitioner
     }
 
     /// Sets the node's id, which SSTables written from now on name.

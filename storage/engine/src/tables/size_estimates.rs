@@ -3,8 +3,8 @@
 
 use super::Tables;
 use super::statistics::TableStatistics;
-use model::key::TokenRange;
-use model::{TableId, Token};
+use model::token::RingPosition;
+use model::{TableId, Token, TokenRange};
 
 /// What SSTables say about one token range of a table. Estimates of several shards add up with [`SizeEstimate::add`].
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
@@ -36,11 +36,12 @@ impl SizeEstimate {
     }
 }
 
-/// The part `0.0..=1.0` of the tokens from `first` to `last` that lies in a range.
+/// The part `0.0..=1.0` of the tokens from `first` to `last` that lies in a range, by their first 64 bits.
 fn part_within(range: &TokenRange, first: Token, last: Token) -> f64 {
     let (first, last) = (i128::from(first.0), i128::from(last.0));
-    let from = if *range == TokenRange::FULL { first } else { first.max(i128::from(range.after.0) + 1) };
-    let until = if range.until == Token::MIN { last } else { last.min(i128::from(range.until.0)) };
+    let place = |at: &RingPosition, is_after: bool| i128::from(at.token.token().0) + i128::from(is_after);
+    let from = range.start.as_ref().map_or(first, |start| first.max(place(start, start.is_after)));
+    let until = range.end.as_ref().map_or(last, |end| last.min(place(end, end.is_after) - 1));
     let width = |from: i128, until: i128| (until - from + 1).max(0) as f64;
     width(from, until) / width(first, last)
 }
@@ -75,10 +76,11 @@ pub(crate) fn size_estimates(tables: &Tables, table: TableId, ranges: &[TokenRan
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::RingToken;
 
     #[test]
     fn a_range_has_its_part_of_an_sstable() {
-        let range = |after, until| TokenRange { after: Token(after), until: Token(until) };
+        let range = |after, until| TokenRange::between(RingToken::Murmur3(after), RingToken::Murmur3(until));
         let part = |range| part_within(&range, Token(1), Token(100));
         assert_eq!(part(range(0, 50)), 0.5);
         assert_eq!(part(range(50, i64::MIN)), 0.5);

@@ -17,7 +17,7 @@ pub(crate) fn of(table: &Table, writes: &[Mutation], command: &ReadCommand) -> B
     let keys: BTreeSet<&[u8]> = writes.iter().map(Mutation::key).collect();
     let is_read = |key: &&&[u8]| match &command.partitions {
         Partitions::Key(one) => **key == &one.key[..],
-        Partitions::Range(range) => range.contains(model::Token::of(key)),
+        Partitions::Range(range) => range.contains(model::Partitioner::Murmur3.token(key), key),
     };
     let mut out = BTreeSet::new();
     for key in keys.iter().filter(is_read) {

@@ -15,10 +15,9 @@ use engine::{Options, Store};
 use model::arbitrary::{generator, pick};
 use model::digest::{Digest, DigestSink};
 use model::fragment_block::{FragmentBlock, FragmentBlockWriter};
-use model::key::TokenRange;
 use model::query::{EveryRow, LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::shape::reconcile::ReconcilingRead;
-use model::{DecoratedKey, Mutation, Table, Token};
+use model::{DecoratedKey, Mutation, Partitioner, RingToken, Table, Token, TokenRange};
 use std::sync::Arc;
 use support::*;
 use world::{World, retargeted};
@@ -56,7 +55,7 @@ impl RowSink for Told {
             return SinkState::Rejected;
         }
         self.rows.push(format!("{row:?}"));
-        let key = DecoratedKey::new(row.key);
+        let key = DecoratedKey::new(Partitioner::Murmur3, row.key);
         self.keys.push(key.clone());
         self.last = Some(Position { key, comparable: (!row.static_only).then(|| row.comparable.into()) });
         if self.rows.len() == self.full_at { SinkState::Full } else { SinkState::Open }
@@ -97,7 +96,7 @@ impl Stores {
     /// The fragments of a table.
     async fn block(&self, number: u8, command: &ReadCommand, bytes_max: usize, at_once: bool) -> FragmentBlock {
         let command = ReadCommand { table: self.table(number).id, ..command.clone() };
-        let mut writer = FragmentBlockWriter::new(bytes_max);
+        let mut writer = FragmentBlockWriter::new(Partitioner::Murmur3, bytes_max);
         let now = match at_once {
             true => self.store.read_fragments_now(&command, &mut EveryRow, &mut writer),
             false => None,
@@ -108,7 +107,7 @@ impl Stores {
         };
         let block = writer.finish(&end.expect("read"));
         assert!(block.bytes().len() < bytes_max.saturating_add(4096), "a block of {} bytes", block.bytes().len());
-        FragmentBlock::decode(block.into_bytes(), command.reversed).expect("a well-formed block")
+        FragmentBlock::decode(Partitioner::Murmur3, block.into_bytes(), command.reversed).expect("a well-formed block")
     }
 
     /// The rows that the fragments of all parts give.
@@ -237,7 +236,8 @@ async fn compare_digests(stores: &Stores, command: &ReadCommand, below: &mut imp
         let halves = [(Token::MIN, middle), (middle, Token::MIN)];
         let mut sum = Digest::default();
         for (after, until) in halves {
-            let partitions = Partitions::Range(TokenRange { after, until });
+            let partitions =
+                Partitions::Range(TokenRange::between(RingToken::Murmur3(after.0), RingToken::Murmur3(until.0)));
             sum = sum + digest(WHOLE, &ReadCommand { partitions, ..command.clone() }, false).await;
         }
         assert_eq!(sum, expected, "{command:?}");

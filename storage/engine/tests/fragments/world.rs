@@ -2,13 +2,15 @@
 
 use model::arbitrary::{self, pick};
 use model::comparable::{self, BoundSide};
-use model::key::TokenRange;
 use model::merge::EqualKeys;
 use model::mutation::{Clustering, ClusteringBound, cut_out_table, put_back_table};
 use model::query::{Partitions, ReadCommand, Slice};
 use model::row::{Deletion, RowBuilder, RowView};
 use model::schema::DroppedColumn;
-use model::{ColumnId, ColumnKind, DecoratedKey, Mutation, MutationBuilder, Table, TableId, Token};
+use model::{
+    ColumnId, ColumnKind, DecoratedKey, Mutation, MutationBuilder, Partitioner, RingToken, Table, TableId, Token,
+    TokenRange,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -64,7 +66,7 @@ impl World {
 
     /// A write of one partition.
     pub(crate) fn write(&self, below: &mut impl FnMut(u64) -> u64) -> Mutation {
-        let mut builder = MutationBuilder::new(self.key(below));
+        let mut builder = MutationBuilder::new(Partitioner::Murmur3, self.key(below));
         builder.table(self.table.id);
         for _ in 0..1 + below(3) {
             match below(12) {
@@ -127,12 +129,15 @@ impl World {
 
     /// A command without limits that reads the table.
     pub(crate) fn command(&self, below: &mut impl FnMut(u64) -> u64) -> ReadCommand {
-        let [one, other] = [self.key(below), self.key(below)].map(DecoratedKey::new);
+        let [one, other] = [self.key(below), self.key(below)].map(|key| DecoratedKey::new(Partitioner::Murmur3, key));
         let partitions = match below(5) {
             0 => Partitions::Range(TokenRange::FULL),
             1 => {
                 let until = if below(4) == 0 { Token::MIN } else { one.token.max(other.token) };
-                Partitions::Range(TokenRange { after: one.token.min(other.token), until })
+                Partitions::Range(TokenRange::between(
+                    RingToken::Murmur3(one.token.min(other.token).0),
+                    RingToken::Murmur3(until.0),
+                ))
             }
             _ => Partitions::Key(one),
         };
@@ -183,5 +188,5 @@ pub(crate) fn retargeted(mutation: &Mutation, table: TableId) -> Mutation {
     let (head, _, body) = cut_out_table(mutation.bytes()).expect("a mutation of one table");
     let mut bytes = Vec::new();
     put_back_table(&[head, body].concat(), table, &mut bytes).expect("a key");
-    Mutation::decode(bytes).expect("a mutation")
+    Mutation::decode(Partitioner::Murmur3, bytes).expect("a mutation")
 }

@@ -2,7 +2,7 @@
 
 use engine::commitlog::record::{KIND_COLUMNS, KIND_MUTATION, record_header};
 use engine::commitlog::segment::{ColumnIds, GROUP_HEADER_BYTES, GroupFrame, HEADER_BYTES, Header};
-use model::{ColumnKind, Mutation, ShardMap, TableId};
+use model::{ColumnKind, Mutation, Partitioner, ShardMap, TableId};
 use std::path::Path;
 
 fn text(out: &mut Vec<u8>, text: &str) {
@@ -33,7 +33,7 @@ pub(crate) fn column_list(table: TableId, columns: &[(u16, ColumnKind, &str)]) -
 /// Writes the first segment of a log of one shard, with one group for each pair of a column list and a mutation.
 pub(crate) async fn write_segment(directory: &Path, groups: &[(Vec<u8>, Mutation)]) {
     const SEGMENT_BYTES: u32 = 64 << 10;
-    let (shard_map, column_ids) = (ShardMap::new(1), ColumnIds::OfRun);
+    let (shard_map, column_ids) = (ShardMap::new(Partitioner::Murmur3, 1), ColumnIds::OfRun);
     let header = Header { id: 1 << 16, nonce: 9, segment_bytes: SEGMENT_BYTES, shard_map, column_ids };
     let mut bytes = vec![0; SEGMENT_BYTES as usize];
     header.encode(&mut bytes);

@@ -5,6 +5,7 @@ pub(crate) mod before_ids;
 
 use engine::store::ReplayStats;
 use engine::{Error, Options, SstableOptions, Store, SyncMode};
+use model::Partitioner;
 use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, Position, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
@@ -76,7 +77,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
 pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
     Options {
         directory: PathBuf::from("/data"),
-        shard_map: ShardMap::new(shards),
+        shard_map: ShardMap::new(Partitioner::Murmur3, shards),
         sync,
         segment_bytes: 64 << 10,
         memtable_bytes_max: 64 << 20,
@@ -138,7 +139,7 @@ pub(crate) fn value(column: ColumnId, timestamp: i64, value: &[u8]) -> Cell<'_> 
 
 /// An INSERT of one row with a value for column `a`.
 pub(crate) fn insert(table: TableId, key: &[u8], x: i32, y: i32, timestamp: i64, a: &[u8]) -> Mutation {
-    let mut builder = MutationBuilder::new(key);
+    let mut builder = MutationBuilder::new(Partitioner::Murmur3, key);
     builder.table(table);
     add_row(&mut builder, x, y, timestamp, a);
     builder.finish()
@@ -163,14 +164,17 @@ pub(crate) struct Rows {
 
 impl RowSink for Rows {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
-        assert_eq!(row.token, model::Token::of(row.key));
+        assert_eq!(row.token, model::Partitioner::Murmur3.token(row.key));
         let cells = row.cells.iter().map(|cell| match cell.content {
             CellContent::Live(value) | CellContent::Expiring { value, .. } => (cell.column.0, value.to_vec()),
             _ => panic!("a dead cell"),
         });
         let cells = cells.collect();
         self.rows.push((row.key.to_vec(), clustering_values(row.clustering), row.liveness.is_some(), cells));
-        self.last = Some(Position { key: DecoratedKey::new(row.key), comparable: Some(row.comparable.into()) });
+        self.last = Some(Position {
+            key: DecoratedKey::new(Partitioner::Murmur3, row.key),
+            comparable: Some(row.comparable.into()),
+        });
         if self.full_at == Some(self.rows.len()) { SinkState::Full } else { SinkState::Open }
     }
 }
@@ -181,7 +185,7 @@ pub(crate) fn command(table: TableId, partitions: Partitions) -> ReadCommand {
 
 pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
     let mut rows = Rows::default();
-    let command = command(table, Partitions::Range(model::key::TokenRange::FULL));
+    let command = command(table, Partitions::Range(model::token::TokenRange::FULL));
     store.read(&command, &mut rows).await.expect("read");
     rows.rows
 }

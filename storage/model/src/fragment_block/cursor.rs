@@ -3,7 +3,7 @@
 use super::{Entry, FragmentBlock, HEAD_BYTES, next_entry};
 use crate::codec::ByteReader;
 use crate::fragment::{Cursor, Fragment, FragmentStep};
-use crate::key::Token;
+use crate::token::Token;
 use std::convert::Infallible;
 
 /// A cursor over a block.
@@ -51,7 +51,7 @@ impl<'a> FragmentBlockCursor<'a> {
             }
             Some(Entry::Inside(fragment)) => Some(fragment),
             Some(Entry::End | Entry::Cut(_)) => Some(Fragment::PartitionEnd),
-            Some(Entry::Exhausted | Entry::Stopped(_)) | None => {
+            Some(Entry::Exhausted | Entry::Stopped { .. }) | None => {
                 self.rest.rest = &[];
                 None
             }

@@ -38,9 +38,11 @@ pub use writer::FragmentBlockWriter;
 use crate::clustering::Clustering;
 use crate::codec::{ByteReader, DecodeError};
 use crate::fragment::Fragment;
-use crate::key::{DecoratedKey, KeyBytes, Token};
+use crate::key::{DecoratedKey, KeyBytes};
+use crate::partitioner::Partitioner;
 use crate::query::Position;
 use crate::row::{Deletion, RowView};
+use crate::token::Token;
 
 const VERSION: u8 = 1;
 /// Offset of the first partition.
@@ -62,17 +64,23 @@ pub const FRAGMENT_BLOCK_BYTES_MAX: usize = u32::MAX as usize;
 /// The fragments of one read, encoded and well-formed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FragmentBlock {
+    partitioner: Partitioner,
     bytes: Vec<u8>,
 }
 
 impl FragmentBlock {
-    /// Decodes a block that another node sent, and checks it to its end.
+    /// Decodes a block that another node with `partitioner` sent, and checks it to its end.
     ///
     /// # Errors
     /// The bytes are not a block of a read that is `reversed` or not, as told.
-    pub fn decode(bytes: Vec<u8>, reversed: bool) -> Result<FragmentBlock, DecodeError> {
-        check(&bytes, reversed)?;
-        Ok(FragmentBlock { bytes })
+    pub fn decode(partitioner: Partitioner, bytes: Vec<u8>, reversed: bool) -> Result<FragmentBlock, DecodeError> {
+        check(partitioner, &bytes, reversed)?;
+        Ok(FragmentBlock { partitioner, bytes })
+    }
+
+    /// The partitioner in whose order the partitions are.
+    pub fn partitioner(&self) -> Partitioner {
+        self.partitioner
     }
 
     /// The encoded form.
@@ -90,7 +98,10 @@ impl FragmentBlock {
     pub fn stopped_at(&self) -> Option<Position> {
         let at = ByteReader { rest: &self.bytes[1..] }.u32()?;
         match next_entry(&mut ByteReader { rest: self.bytes.get(at as usize..)? })? {
-            Entry::Stopped(position) => Some(position),
+            Entry::Stopped { token, key, comparable } => {
+                let (partitioner, key) = (self.partitioner, KeyBytes::from_slice(key));
+                Some(Position { key: DecoratedKey { token, partitioner, key }, comparable: comparable.map(Into::into) })
+            }
             _ => None,
         }
     }
@@ -105,7 +116,12 @@ enum Entry<'a> {
     End,
     Cut(&'a [u8]),
     Exhausted,
-    Stopped(Position),
+    /// The place at which the read stopped; without a comparable form, after the whole partition.
+    Stopped {
+        token: Token,
+        key: &'a [u8],
+        comparable: Option<&'a [u8]>,
+    },
 }
 
 /// The next entry. Its row blob is not checked.
@@ -133,10 +149,10 @@ fn next_entry<'a>(bytes: &mut ByteReader<'a>) -> Option<Entry<'a>> {
             let (token, key) = next_key(bytes)?;
             let comparable = match bytes.u8()? {
                 0 => None,
-                1 => Some(bytes.long_bytes()?.into()),
+                1 => Some(bytes.long_bytes()?),
                 _ => return None,
             };
-            Entry::Stopped(Position { key: DecoratedKey { token, key: KeyBytes::from_slice(key) }, comparable })
+            Entry::Stopped { token, key, comparable }
         }
         _ => return None,
     })
@@ -156,18 +172,18 @@ fn next_deletion(bytes: &mut ByteReader<'_>) -> Option<Deletion> {
 }
 
 /// Checks a block to its end: every entry, their order, and the offsets.
-fn check(bytes: &[u8], reversed: bool) -> Result<(), DecodeError> {
+fn check(partitioner: Partitioner, bytes: &[u8], reversed: bool) -> Result<(), DecodeError> {
     let mut rest = ByteReader { rest: bytes };
     if bytes.len() > FRAGMENT_BLOCK_BYTES_MAX || rest.u8() != Some(VERSION) {
         return Err(DecodeError { what: "version", offset: 0 });
     }
     let read_end = rest.u32().ok_or(DecodeError { what: "offset", offset: 1 })?;
-    let mut order = EntryOrder { reversed, partition: None, last: None, is_first: true, place: None };
+    let mut order = EntryOrder { partitioner, reversed, partition: None, last: None, is_first: true, place: None };
     loop {
         let offset = bytes.len() - rest.rest.len();
         let malformed = |what| DecodeError { what, offset };
         let entry = next_entry(&mut rest).ok_or(malformed("entry"))?;
-        let is_end = matches!(entry, Entry::Exhausted | Entry::Stopped(_));
+        let is_end = matches!(entry, Entry::Exhausted | Entry::Stopped { .. });
         order.take(&entry, offset).map_err(malformed)?;
         if is_end {
             return if read_end as usize == offset && rest.rest.is_empty() { Ok(()) } else { Err(malformed("end")) };
@@ -177,6 +193,7 @@ fn check(bytes: &[u8], reversed: bool) -> Result<(), DecodeError> {
 
 /// The order of a block's entries so far.
 struct EntryOrder<'a> {
+    partitioner: Partitioner,
     reversed: bool,
     /// The partition under way: where it says that it ends.
     partition: Option<u32>,
@@ -192,7 +209,8 @@ impl<'a> EntryOrder<'a> {
     fn take(&mut self, entry: &Entry<'a>, offset: usize) -> Result<(), &'static str> {
         match *entry {
             Entry::Start(Fragment::PartitionStart { token, key, .. }, end) => {
-                if self.partition.is_some() || self.last.is_some_and(|last| last >= (token, key)) {
+                let ascends = |last| self.partitioner.compare(last, (token, key)).is_lt();
+                if self.partition.is_some() || !self.last.is_none_or(ascends) {
                     return Err("partition start");
                 }
                 (self.partition, self.last) = (Some(end), Some((token, key)));
@@ -207,8 +225,8 @@ impl<'a> EntryOrder<'a> {
                 self.partition = None;
             }
             Entry::Exhausted if self.partition.is_none() => {}
-            Entry::Stopped(ref position) if self.partition.is_none() => {
-                if self.last.is_some_and(|last| last > (position.key.token, &position.key.key[..])) {
+            Entry::Stopped { token, key, .. } if self.partition.is_none() => {
+                if self.last.is_some_and(|last| self.partitioner.compare(last, (token, key)).is_gt()) {
                     return Err("end");
                 }
             }

@@ -5,10 +5,12 @@ use super::{
     VERSION,
 };
 use crate::fragment::{Fragment, FragmentSink};
-use crate::key::{DecoratedKey, KeyBytes, Token};
+use crate::key::{DecoratedKey, KeyBytes};
 use crate::merge::filter_row;
+use crate::partitioner::Partitioner;
 use crate::query::{Position, ReadEnd};
 use crate::row::{Deletion, RowView};
+use crate::token::Token;
 use std::ops::Range;
 
 /// Most entries of a block, whose bytes alone do not bound the work of who reads it: range markers of a few bytes.
@@ -16,6 +18,7 @@ const ENTRIES_MAX: usize = 1 << 16;
 
 /// Writes the fragments of a read into a block, and is full when that has so many bytes.
 pub struct FragmentBlockWriter {
+    partitioner: Partitioner,
     bytes: Vec<u8>,
     bytes_max: usize,
     entries: usize,
@@ -31,16 +34,18 @@ pub struct FragmentBlockWriter {
 }
 
 impl FragmentBlockWriter {
-    /// A writer of a block that ends after the entry with which it reaches `bytes_max` bytes.
-    pub fn new(bytes_max: usize) -> FragmentBlockWriter {
-        FragmentBlockWriter::with_room(bytes_max, Vec::new())
+    /// A writer, on a node with `partitioner`, of a block that ends after the entry with which it reaches `bytes_max`
+    /// bytes.
+    pub fn new(partitioner: Partitioner, bytes_max: usize) -> FragmentBlockWriter {
+        FragmentBlockWriter::with_room(partitioner, bytes_max, Vec::new())
     }
 
     /// [`FragmentBlockWriter::new`] that writes into the memory of `room`.
-    pub fn with_room(bytes_max: usize, mut room: Vec<u8>) -> FragmentBlockWriter {
+    pub fn with_room(partitioner: Partitioner, bytes_max: usize, mut room: Vec<u8>) -> FragmentBlockWriter {
         room.clear();
         room.extend_from_slice(&[VERSION, 0, 0, 0, 0]);
         FragmentBlockWriter {
+            partitioner,
             bytes: room,
             bytes_max: bytes_max.min(1 << 30),
             entries: 0,
@@ -80,14 +85,14 @@ impl FragmentBlockWriter {
                 }
             }
         }
-        FragmentBlock { bytes: self.bytes }
+        FragmentBlock { partitioner: self.partitioner, bytes: self.bytes }
     }
 
     /// The last place that was visited.
     fn last(&self) -> Position {
         let key = KeyBytes::from_slice(&self.bytes[self.key.clone()]);
         let comparable = self.place.clone().filter(|_| self.is_inside).map(|place| self.bytes[place].into());
-        Position { key: DecoratedKey { token: self.token, key }, comparable }
+        Position { key: DecoratedKey { token: self.token, partitioner: self.partitioner, key }, comparable }
     }
 
     /// Writes the length so far at an offset.

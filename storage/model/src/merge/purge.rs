@@ -10,9 +10,9 @@
 //! Invariants: what is live at `now_in_seconds` stays, except in dropped columns; rows that do not change are not
 //! copied.
 
-use crate::key::Token;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use crate::schema::DroppedColumn;
+use crate::token::Token;
 
 /// Gives the timestamp below which a tombstone of this partition may be dropped.
 type MaxPurgeable = Box<dyn FnMut(Token, &[u8]) -> i64>;

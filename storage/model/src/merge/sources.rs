@@ -19,12 +19,14 @@ use super::keys::EqualKeys;
 use super::purge::Purge;
 use super::row::{filter_row, merge_rows};
 use crate::fragment::{BlockRef, Cursor, Fragment, FragmentStep};
-use crate::key::Token;
+use crate::partitioner::Partitioner;
 use crate::row::{Deletion, NO_TIMESTAMP, RowView};
+use crate::token::Token;
 use std::cmp::Ordering;
 
 /// Merges cursors; see the module's documentation.
 pub struct Merge<C> {
+    partitioner: Partitioner,
     sources: Vec<Source<C>>,
     reversed: bool,
     keys: EqualKeys,
@@ -81,11 +83,13 @@ struct MergedRow {
 }
 
 impl<C: Cursor> Merge<C> {
-    /// Merges sources that read the same slices, all of them forwards or all `reversed`.
-    pub fn new(sources: Vec<C>, reversed: bool) -> Merge<C> {
+    /// Merges sources that read the same slices, all of them forwards or all `reversed`. Their partitions are in the
+    /// order of `partitioner`.
+    pub fn new(partitioner: Partitioner, sources: Vec<C>, reversed: bool) -> Merge<C> {
         let sources: Vec<_> =
             sources.into_iter().map(|cursor| Source { cursor, open: Deletion::LIVE, ended: false }).collect();
         Merge {
+            partitioner,
             to_advance: (0..sources.len()).collect(),
             sources,
             reversed,
@@ -249,7 +253,7 @@ impl<C: Cursor> Merge<C> {
 
     /// Chooses the next partition; false if there is none.
     fn choose_partition(&mut self) -> bool {
-        let Merge { sources, active, token, key, deletion, .. } = self;
+        let Merge { partitioner, sources, active, token, key, deletion, .. } = self;
         let starts =
             sources.iter().enumerate().filter(|(_, source)| !source.ended).filter_map(|(number, source)| match source
                 .cursor
@@ -260,7 +264,7 @@ impl<C: Cursor> Merge<C> {
             });
         let mut first: Option<(Token, &[u8])> = None;
         for (number, its_token, its_key, its_deletion) in starts {
-            let order = first.map_or(Ordering::Less, |first| (its_token, its_key).cmp(&first));
+            let order = first.map_or(Ordering::Less, |first| partitioner.compare((its_token, its_key), first));
             if order.is_lt() {
                 active.clear();
                 first = Some((its_token, its_key));

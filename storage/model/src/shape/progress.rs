@@ -3,9 +3,10 @@
 use super::tap::Tap;
 use crate::clustering::Clustering;
 use crate::fragment::Fragment;
-use crate::key::{DecoratedKey, Token};
+use crate::key::DecoratedKey;
 use crate::query::{LiveRow, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState};
 use crate::row::{Cell, Deletion};
+use crate::token::Token;
 
 /// A read under way.
 pub struct ReadProgress<'c, T = ()> {

@@ -15,11 +15,13 @@ use super::live::{live_cells, recycle};
 use super::progress::{Reached, ReadProgress};
 use crate::fragment::{Cursor, Fragment, FragmentStep};
 use crate::fragment_block::{FragmentBlock, FragmentBlockCursor};
-use crate::key::{DecoratedKey, Token};
+use crate::key::DecoratedKey;
 use crate::merge::{EqualKeys, Merge};
+use crate::partitioner::Partitioner;
 use crate::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, RowSink};
 use crate::row::{Deletion, RowView};
 use crate::schema::Table;
+use crate::token::Token;
 use std::cmp::Ordering;
 
 /// A reconciling read under way.
@@ -48,12 +50,16 @@ impl ReconcilingRead {
         let stops = answers.iter().filter_map(FragmentBlock::stopped_at);
         let frontier = stops.min_by(|a, b| in_read_order(a, b, reversed));
         let mut progress = ReadProgress::new(&self.command, sink, (), usize::MAX);
+        let Some(partitioner) = answers.first().map(FragmentBlock::partitioner) else {
+            return Some(ReadEnd::Exhausted);
+        };
+        let seen = self.seen_live;
         let shaped = match answers {
-            [only] => shape(FragmentBlockCursor::new(only), frontier, table, self.seen_live, &mut progress),
+            [only] => shape(FragmentBlockCursor::new(only), partitioner, frontier, table, seen, &mut progress),
             _ => {
                 let cursors = answers.iter().map(FragmentBlockCursor::new).collect();
-                let merge = Merge::new(cursors, reversed).with_keys(EqualKeys::of(table));
-                shape(MergedBlocks { merge, reversed }, frontier, table, self.seen_live, &mut progress)
+                let merge = Merge::new(partitioner, cursors, reversed).with_keys(EqualKeys::of(table));
+                shape(MergedBlocks { merge, reversed }, partitioner, frontier, table, seen, &mut progress)
             }
         };
         let (given, visits, seen_live) = (progress.given, progress.visits, progress.seen_live);
@@ -163,6 +169,7 @@ enum Shaped {
 /// resumes.
 fn shape<'b>(
     mut fragments: impl Fragments<'b>,
+    partitioner: Partitioner,
     frontier: Option<Position>,
     table: &Table,
     seen_live: bool,
@@ -173,7 +180,7 @@ fn shape<'b>(
     let mut last = None;
     while fragments.step() {
         let (token, key) = fragments.key();
-        let key = DecoratedKey { token, key: key.into() };
+        let key = DecoratedKey { token, partitioner, key: key.into() };
         if frontier.as_ref().is_some_and(|frontier| frontier.key < key) {
             break;
         }

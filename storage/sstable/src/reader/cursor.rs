@@ -20,10 +20,10 @@ use crate::row_codec::{END_OF_PARTITION, EXTENDED, EXTENDED_STATIC, IS_MARKER, S
 use crate::trie::{RowsEntry, UndecidedLeaf};
 use bytes::Bytes;
 use model::fragment::{self, BlockRef, Fragment};
-use model::key::TokenRange;
 use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
+use model::token::TokenRange;
 use model::{DecoratedKey, Token};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -376,9 +376,10 @@ impl Cursor {
         self.deletion = found?;
         self.partition_start = start;
         std::mem::swap(&mut self.key, &mut self.previous_key);
-        let token = Token::of(&self.key);
+        let partitioner = self.reader.partitioner;
+        let token = partitioner.token(&self.key);
         let previous = (self.token, &self.previous_key[..]);
-        let ascends = !self.has_previous || (token, &self.key[..]) > previous;
+        let ascends = !self.has_previous || partitioner.compare((token, &self.key), previous).is_gt();
         if !ascends {
             // It may also be that a damaged index led back here, which would be repeated forever.
             let fault = Fault::invalid(start, "a partition after the one before");
@@ -395,18 +396,18 @@ impl Cursor {
             }
             Target::Range(range) => {
                 if let Some(after) = &self.after {
-                    if (token, &self.key[..]) <= (after.token, &after.key[..]) {
+                    if partitioner.compare((token, &self.key), (after.token, &after.key)).is_le() {
                         self.index_blocks.clear();
                         self.state = State::FindNext;
                         return Ok(None);
                     }
                     self.after = None;
                 }
-                if range.until != Token::MIN && token > range.until {
+                if range.is_passed(token, &self.key) {
                     self.state = State::Done;
                     return Ok(None);
                 }
-                if !range.contains(token) {
+                if !range.is_begun(token, &self.key) {
                     self.state = State::SkipRows;
                     return Ok(None);
                 }

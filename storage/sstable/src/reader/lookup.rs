@@ -1,14 +1,13 @@
 //! Steps of a cursor that ask the index where a partition is.
 
+use super::Index;
 use super::cursor::{Cursor, RowIndex, State, Target};
-use super::{Index, next_token};
 use crate::block::{Stop, in_component};
 use crate::descriptor::Component;
 use crate::filter::KeyHash;
-use crate::index::{self, IndexEntry, IndexWalk, token_below};
+use crate::index::{self, IndexEntry, IndexWalk, before};
 use crate::trie::{Position, RowsEntry, UndecidedLeaf};
-use model::key::TokenRange;
-use model::{DecoratedKey, Token};
+use model::{DecoratedKey, TokenRange};
 
 impl Cursor {
     /// Asks the index for the partition, or for the first one of the range.
@@ -18,21 +17,17 @@ impl Cursor {
         }
         let reader = self.reader.clone();
         let (state, at) = match (&self.target, &reader.index) {
-            (Target::Range(TokenRange { after: Token::MIN, .. }), _) => (State::Head, 0),
-            (Target::Range(range), index) => match (next_token(range.after), index) {
-                (None, _) => (State::Done, 0),
-                (Some(token), Index::Bti(index)) => {
-                    state_at(in_component(index.ceiling(&self.index_blocks, token), Component::Partitions)?)
-                }
-                (Some(token), Index::Big(summary)) => {
-                    let start = summary.start(token_below(token));
-                    let walk = self.index_walk.get_or_insert(IndexWalk { at: start });
-                    let len = reader.file_len(Component::Index);
-                    let found =
-                        in_component(walk.find(&mut self.index_blocks, len, token_below(token)), Component::Index)?;
-                    found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
-                }
-            },
+            (Target::Range(TokenRange { start: None, .. }), _) => (State::Head, 0),
+            (Target::Range(TokenRange { start: Some(start), .. }), Index::Bti(index)) => {
+                state_at(in_component(index.ceiling(&self.index_blocks, start), Component::Partitions)?)
+            }
+            (Target::Range(TokenRange { start: Some(start), .. }), Index::Big(summary)) => {
+                let walk = self.index_walk.get_or_insert(IndexWalk { at: summary.start(before(start)) });
+                let len = reader.file_len(Component::Index);
+                let found = walk.find(&mut self.index_blocks, len, reader.partitioner, before(start));
+                let found = in_component(found, Component::Index)?;
+                found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
+            }
             (Target::Key(key), Index::Bti(index)) => {
                 let hash = KeyHash::of(&key.key).low_byte();
                 state_at(in_component(index.find(&self.index_blocks, key, hash), Component::Partitions)?)
@@ -41,9 +36,8 @@ impl Cursor {
                 let start = summary.start(|found| found <= key);
                 let walk = self.index_walk.get_or_insert(IndexWalk { at: start });
                 let len = reader.file_len(Component::Index);
-                let found =
-                    in_component(walk.find(&mut self.index_blocks, len, |found| found < key), Component::Index)?;
-                match found {
+                let found = walk.find(&mut self.index_blocks, len, reader.partitioner, |found| found < key);
+                match in_component(found, Component::Index)? {
                     Some(IndexEntry { key: found, position, row_index: (at, len) }) if found == *key => {
                         if index::is_used(len) {
                             self.row_index = RowIndex::Big { at, len, parsed: None };
@@ -71,7 +65,8 @@ impl Cursor {
                 let below = |found: &DecoratedKey| found <= after;
                 let walk = self.index_walk.get_or_insert(IndexWalk { at: summary.start(below) });
                 let len = reader.file_len(Component::Index);
-                let found = in_component(walk.find(&mut self.index_blocks, len, below), Component::Index)?;
+                let found = walk.find(&mut self.index_blocks, len, reader.partitioner, below);
+                let found = in_component(found, Component::Index)?;
                 found.map_or((State::Done, 0), |entry| (State::Head, entry.position))
             }
         };
@@ -85,7 +80,8 @@ impl Cursor {
         if matches!(self.target, Target::Key(_)) {
             self.state = State::Done;
         } else if matches!(self.state, State::StaticRow | State::Seek | State::Rows | State::SkipRows) {
-            self.after = Some(DecoratedKey { token: self.token, key: self.key[..].into() });
+            let partitioner = self.reader.partitioner;
+            self.after = Some(DecoratedKey { token: self.token, partitioner, key: self.key[..].into() });
             self.index_walk = None;
             self.index_blocks.clear();
             self.pending_bounds.clear();

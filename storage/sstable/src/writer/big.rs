@@ -223,10 +223,11 @@ mod tests {
             let new = (Vec::new(), Vec::new());
             let mut writer = SummaryWriter { min_interval: 1, keys: 0, offsets: new.0, entries: new.1, bytes_max };
             // In the order of their tokens.
-            let mut keys: Vec<_> = (0..10u64).map(|i| model::DecoratedKey::new(&i.to_be_bytes())).collect();
+            let mut keys: Vec<_> =
+                (0..10u64).map(|i| model::DecoratedKey::new(model::Partitioner::Murmur3, &i.to_be_bytes())).collect();
             keys.sort();
             keys.iter().zip(0..).for_each(|(key, at)| writer.add(&key.key, at));
-            Summary::parse(&writer.write(b"a", b"b")).unwrap().entries.len()
+            Summary::parse(&writer.write(b"a", b"b"), model::Partitioner::Murmur3).unwrap().entries.len()
         };
         assert_eq!(entries(10 * 16), 10);
         assert_eq!(entries(10 * 16 - 1), 9);

@@ -14,6 +14,7 @@ use crate::output::Output;
 use crate::row_codec::push_deletion;
 use crate::trie::writer::{Payload, TrieWriter, last_bytes, signed_len};
 use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, push_key_bytes};
+use model::Partitioner;
 use model::row::Deletion;
 
 /// The row index of the partition that is being written.
@@ -91,6 +92,7 @@ struct Pending {
 /// Writes Partitions.db and Rows.db.
 #[derive(Debug)]
 pub(super) struct BtiIndexWriter {
+    partitioner: Partitioner,
     block_bytes: u64,
     rows: Rows,
     pub(super) rows_out: Output,
@@ -104,8 +106,9 @@ pub(super) struct BtiIndexWriter {
 }
 
 impl BtiIndexWriter {
-    pub(super) fn new(block_bytes: usize) -> BtiIndexWriter {
+    pub(super) fn new(partitioner: Partitioner, block_bytes: usize) -> BtiIndexWriter {
         BtiIndexWriter {
+            partitioner,
             block_bytes: block_bytes as u64,
             rows: Rows::default(),
             rows_out: Output::new(),
@@ -145,7 +148,7 @@ impl BtiIndexWriter {
         let payload = Payload::new(HAS_HASH + len as u8 - 1, &[&[hash.low_byte()], last_bytes(&position, len)]);
         let mut form = std::mem::take(&mut self.form);
         form.clear();
-        push_key_bytes(partition.token, &partition.key, &mut form);
+        push_key_bytes(self.partitioner, partition.token, &partition.key, &mut form);
         let mut differs = 0;
         if let Some(before) = self.pending.take() {
             differs = form.iter().zip(&before.form).take_while(|(a, b)| a == b).count() + 1;

@@ -18,7 +18,7 @@ impl IndexWriter {
     pub(super) fn new(version: Version, options: &Options) -> IndexWriter {
         let block_bytes = |default| options.row_index_bytes.unwrap_or(default);
         if version.is_bti() {
-            IndexWriter::Bti(Box::new(BtiIndexWriter::new(block_bytes(ROW_INDEX_GRANULARITY))))
+            IndexWriter::Bti(Box::new(BtiIndexWriter::new(options.partitioner, block_bytes(ROW_INDEX_GRANULARITY))))
         } else {
             let bytes = block_bytes(COLUMN_INDEX_BYTES);
             IndexWriter::Big(Box::new(BigIndexWriter::new(version, &options.header, bytes, options.min_index_interval)))

@@ -3,8 +3,8 @@
 use crate::compression::CompressionParams;
 use crate::error::Problem;
 use crate::statistics::{EncodingStats, Header, LogPosition};
-use model::ShardMap;
 use model::schema::Table;
+use model::{Partitioner, ShardMap};
 
 /// The default length of a block of the row index of `bti`, in bytes. `column_index_size` sets another one.
 pub const ROW_INDEX_GRANULARITY: usize = 16 << 10;
@@ -14,6 +14,8 @@ pub const COLUMN_INDEX_BYTES: usize = 64 << 10;
 /// How one SSTable is written, and where its rows come from.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
+    /// The partitioner in whose order the partitions come.
+    pub partitioner: Partitioner,
     /// How rows are encoded. Cells of columns that the header does not have are left out.
     pub header: Header,
     /// How Data.db is compressed; `None` if it is not.
@@ -45,12 +47,13 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options that a table asks for. `stats` are the smallest times of the rows to be written.
+    /// Returns the options that a table asks for, under Murmur3. `stats` are the smallest times of the rows to be written.
     ///
     /// # Errors
     /// The table's compressor is unknown.
     pub fn of(table: &Table, stats: EncodingStats) -> Result<Options, Problem> {
         Ok(Options {
+            partitioner: Partitioner::default(),
             header: Header::of(table, stats),
             compression: CompressionParams::of(&table.options.compression)?,
             filter_chance: table.options.bloom_filter_fp_chance,

@@ -11,6 +11,7 @@ use super::archive::Archive;
 use super::schema;
 use super::sstables::sstables;
 use super::written::written;
+use model::Partitioner;
 use model::ShardMap;
 use sstable::Version;
 use std::collections::BTreeMap;
@@ -56,7 +57,8 @@ fn cassandra_accepts_what_is_written() {
             // A compact table has columns that CQL does not show.
             let own = (!schema.contains("COMPACT STORAGE")).then(|| Arc::new(own));
             for sstable in &opened {
-                let (finished, _) = written(name, sstable, Some((1, ShardMap::new(2))), own.clone());
+                let (finished, _) =
+                    written(name, sstable, Some((1, ShardMap::new(Partitioner::Murmur3, 2))), own.clone());
                 for (component, bytes) in finished.components {
                     std::fs::write(table.join(sstable.descriptor.file_name(component)), bytes).expect("written");
                 }

@@ -1,6 +1,7 @@
 //! The merged rows of several SSTables, and the text that `SELECT JSON *` gives for them.
 
 use super::sstables::Driver;
+use model::Partitioner;
 use model::counter::CounterContext;
 use model::fragment::Fragment;
 use model::json::{push_json, push_name};
@@ -50,13 +51,14 @@ fn merged(a: &[u8], b: RowView<'_>) -> Vec<u8> {
 impl Database {
     /// Adds all fragments of a cursor. Returns how many partitions and rows those were.
     pub(crate) fn read(&mut self, driver: &mut Driver<'_, '_>) -> Result<usize, Error> {
+        let partitioner = driver.cursor.reader().partitioner();
         let mut current = None;
         let mut open: Option<(Vec<u8>, Deletion)> = None;
         let mut count = 0;
         while driver.next()? {
             let fragment = driver.cursor.fragment().expect("a fragment");
             if let Fragment::PartitionStart { token, key, deletion } = fragment {
-                let key = DecoratedKey::new(key);
+                let key = DecoratedKey::new(partitioner, key);
                 assert_eq!(key.token, token);
                 let new = || Partition { deletion, statics: empty(), rows: BTreeMap::new(), ranges: Vec::new() };
                 let partition = self.partitions.entry(key.clone()).or_insert_with(new);
@@ -134,7 +136,14 @@ fn line(
     statics: RowView<'_>,
     row: RowView<'_>,
 ) -> String {
-    let mut out = format!("{{\"token\": {}, \"row\": {{", key.token.0);
+    let token = key.partitioner.ring_token(&key.key);
+    let is_number = matches!(key.partitioner, Partitioner::Murmur3 | Partitioner::Random);
+    let mut out = "{\"token\": ".to_owned();
+    match is_number {
+        true => out.push_str(&token.to_string()),
+        false => push_json(&CqlType::Text, token.to_string().as_bytes(), &mut out),
+    }
+    out.push_str(", \"row\": {");
     let mut keys = key::components(&key.key, table.partition_key_len);
     let mut clusterings = clustering.map(Clustering::components);
     for (i, column) in table.columns.iter().enumerate() {

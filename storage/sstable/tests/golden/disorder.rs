@@ -6,8 +6,8 @@ use super::schema;
 use super::sstables::{Sstable, sstables};
 use model::DecoratedKey;
 use model::fragment::Fragment;
-use model::key::TokenRange;
 use model::query::Slice;
+use model::token::TokenRange;
 use sstable::{Problem, Version};
 use std::sync::Arc;
 

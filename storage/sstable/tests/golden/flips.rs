@@ -6,9 +6,10 @@ use super::database::Database;
 use super::schema;
 use super::sstables::{Sstable, sstables};
 use super::written::written;
+use model::Partitioner;
 use model::fragment::Fragment;
-use model::key::{ShardMap, TokenRange};
 use model::query::Slice;
+use model::{ShardMap, TokenRange};
 use model::{Table, arbitrary};
 use sstable::sidecar::Sidecar;
 use sstable::{Component, Error, Version};
@@ -151,7 +152,7 @@ fn random_flips(version: Version, seed: u64, count: usize) {
     let opened = sstables(&tables[TABLE]);
     let original = &opened[0];
     let table = Arc::new(schema::table(&tables[TABLE], &opened));
-    let (finished, _) = written(TABLE, original, Some((0, ShardMap::new(1))), None);
+    let (finished, _) = written(TABLE, original, Some((0, ShardMap::new(Partitioner::Murmur3, 1))), None);
     let files = finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
     let own = Sstable { descriptor: original.descriptor.clone(), sidecar: None, files };
     let whole = read(original, &table, &[]).expect("reads");
@@ -218,7 +219,7 @@ fn flipped_bytes_of_our_own_are_found() {
         let tables = Archive::load(version);
         for name in TABLES {
             for original in &sstables(&tables[name]) {
-                let (finished, _) = written(name, original, Some((0, ShardMap::new(1))), None);
+                let (finished, _) = written(name, original, Some((0, ShardMap::new(Partitioner::Murmur3, 1))), None);
                 let files =
                     finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
                 let mut own = Sstable { descriptor: original.descriptor.clone(), sidecar: None, files };

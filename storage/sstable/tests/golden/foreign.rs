@@ -14,10 +14,11 @@
 
 use super::{unpack, versions};
 use bytes::Bytes;
+use model::Partitioner;
 use model::fragment::Fragment;
-use model::key::TokenRange;
 use model::query::Slice;
-use model::{DecoratedKey, Table, Token};
+use model::token::{RingPosition, TokenRange};
+use model::{DecoratedKey, Table};
 use sstable::compression::CompressionParams;
 use sstable::reader::{ComponentBytes, Cursor, CursorStep, Reader};
 use sstable::statistics::{EncodingStats, Metadata};
@@ -115,14 +116,14 @@ impl Specimen {
             plain.extend_from_slice(&whole.block(&reader, block).expect("reads"));
         }
         let visit = |fragment: &Fragment<'_>| match fragment {
-            Fragment::PartitionStart { key, .. } => keys.push(DecoratedKey::new(key)),
+            Fragment::PartitionStart { key, .. } => keys.push(DecoratedKey::new(Partitioner::Murmur3, key)),
             Fragment::Row { comparable, .. } => positions.push(comparable.to_vec()),
             _ => {}
         };
         whole.drain(reader.scan(TokenRange::FULL), visit).expect("reads");
         let middle = keys.len() / 2;
         let mut chosen: Vec<DecoratedKey> = [0, middle, keys.len() - 1].map(|at| keys[at].clone()).to_vec();
-        chosen.push(DecoratedKey::new(b"absent"));
+        chosen.push(DecoratedKey::new(Partitioner::Murmur3, b"absent"));
         positions.sort_unstable();
         positions.dedup();
         let step = positions.len().div_ceil(4).max(1);
@@ -292,7 +293,7 @@ impl Changed<'_> {
                         self.drain(reader.partition(key.clone(), slices.clone(), reversed), |_| {});
                 }
             }
-            let range = TokenRange { after: Token(key.token.0.saturating_sub(1)), until: Token::MIN };
+            let range = TokenRange { start: Some(before(key)), end: None };
             let _: Result<(), Error> = self.drain(reader.scan(range), |_| {});
             let rest = reader.scan_from(TokenRange::FULL, Some(key.clone()), slices[0].clone());
             let _: Result<(), Error> = self.drain(rest, |_| {});
@@ -376,4 +377,9 @@ fn mend_statistics(bytes: &mut [u8]) {
     for pair in offsets.windows(2) {
         seal(bytes, pair[0], pair[1]);
     }
+}
+
+/// The position just before a key's token.
+fn before(key: &DecoratedKey) -> RingPosition {
+    RingPosition { token: key.partitioner.ring_token(&key.key), is_after: false }
 }

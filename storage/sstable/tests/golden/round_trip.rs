@@ -1,14 +1,15 @@
 //! Random tables are written in every version and read again.
 
 use super::sstables::Sstable;
+use model::Partitioner;
 use model::arbitrary;
 use model::comparable::{self, BoundSide};
 use model::fragment::Fragment;
-use model::key::{ShardMap, TokenRange};
 use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowBuilder, RowView};
 use model::{DecoratedKey, Table};
+use model::{ShardMap, TokenRange};
 use sstable::compression::{CompressionParams, Compressor};
 use sstable::sidecar::Sidecar;
 use sstable::statistics::EncodingStats;
@@ -32,10 +33,10 @@ enum Item {
 
 type Partitions = BTreeMap<DecoratedKey, (Deletion, Items)>;
 
-fn random(table: &Table, below: &mut impl FnMut(u64) -> u64) -> Partitions {
+fn random(partitioner: Partitioner, table: &Table, below: &mut impl FnMut(u64) -> u64) -> Partitions {
     let mut partitions = Partitions::new();
     for _ in 0..1 + below(30) {
-        let key = DecoratedKey::new(&arbitrary::key(table, below));
+        let key = DecoratedKey::new(partitioner, &arbitrary::key(table, below));
         let deletion = if below(4) == 0 { arbitrary::deletion(below) } else { Deletion::LIVE };
         let mut items = Items::new();
         for _ in 0..below(60) {
@@ -120,7 +121,8 @@ fn read(sstable: &Sstable<'_>, table: &Arc<Table>) -> Partitions {
     while driver.next().expect("reads") {
         let item = match driver.cursor.fragment().expect("a fragment") {
             Fragment::PartitionStart { key, deletion, .. } => {
-                current = Some(found.entry(DecoratedKey::new(key)).or_insert((deletion, Items::new())));
+                current =
+                    Some(found.entry(DecoratedKey::new(reader.partitioner(), key)).or_insert((deletion, Items::new())));
                 continue;
             }
             Fragment::StaticRow { .. } => panic!("without static columns"),
@@ -139,19 +141,21 @@ fn read(sstable: &Sstable<'_>, table: &Arc<Table>) -> Partitions {
 
 #[test]
 fn what_is_written_is_read() {
-    for seed in 0..40 {
+    for seed in 0..80 {
         let mut below = arbitrary::generator(seed);
         let table = Arc::new(arbitrary::table("ks", "t", &mut below));
-        let partitions = random(&table, &mut below);
+        let partitioner = Partitioner::ALL[seed as usize % 4];
+        let partitions = random(partitioner, &table, &mut below);
         if partitions.is_empty() {
             continue;
         }
         for version in VERSIONS {
             let descriptor = Descriptor { version, id: "1".into() };
             let mut options = Options::of(&table, stats(&partitions)).expect("options");
+            options.partitioner = partitioner;
             options.expected_partitions = partitions.len() as u64;
             options.row_index_bytes = Some(64 << below(6));
-            options.owner = Some((1, ShardMap::new(3)));
+            options.owner = Some((1, ShardMap::new(Partitioner::Murmur3, 3)));
             options.min_index_interval = 1 + below(5) as u32;
             options.compression = arbitrary::pick(&COMPRESSORS, &mut below).to_owned().into_params(&mut below);
             let compressed = options.compression.is_some();
@@ -199,7 +203,7 @@ impl IntoParams for Compressor {
 fn check_sidecar(sstable: &Sstable<'_>, finished: &FinishedSstable) {
     let bytes = sstable.part("Helenus.db").expect("there");
     let sidecar = Sidecar::open(&sstable.descriptor, bytes).expect("opens");
-    assert_eq!((sidecar.shard, sidecar.map), (1, ShardMap::new(3)));
+    assert_eq!((sidecar.shard, sidecar.map), (1, ShardMap::new(Partitioner::Murmur3, 3)));
     let toc = sstable.descriptor.parse_toc(sstable.part("TOC.txt").expect("there")).expect("a text");
     assert_eq!(toc, sstable.files.keys().copied().collect::<Vec<_>>());
     for (name, bytes) in &sstable.files {
@@ -273,7 +277,7 @@ fn times_of_deletions_are_bounded() {
             let mut blob = Vec::new();
             RowBuilder::new(&mut blob, None, deletion);
             let items = Items::from([(form.clone(), (clustering.clone(), Item::Row(blob)))]);
-            let partitions = Partitions::from([(DecoratedKey::new(b"key"), (deletion, items))]);
+            let partitions = Partitions::from([(DecoratedKey::new(Partitioner::Murmur3, b"key"), (deletion, items))]);
             let options = Options::of(&table, stats(&partitions)).expect("options");
             let descriptor = Descriptor { version, id: "1".into() };
             let finished = write(&descriptor, &table, &partitions, options);

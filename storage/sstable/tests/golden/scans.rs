@@ -5,8 +5,8 @@ use super::database::Database;
 use super::schema;
 use super::sstables::sstables;
 use model::fragment::Fragment;
-use model::key::TokenRange;
 use model::query::Slice;
+use model::token::TokenRange;
 use model::{DecoratedKey, Token};
 use sstable::Version;
 use std::ops::Bound;
@@ -24,13 +24,14 @@ fn scans(version: Version) {
             let step = all.partitions.len().div_ceil(25).max(1);
             let mut places: Vec<DecoratedKey> = all.partitions.keys().step_by(step).cloned().collect();
             // Absent keys before, between and after those of the table, some of them with tokens of the table.
+            let partitioner = reader.partitioner();
             for key in places.clone() {
                 let (before, behind) = ([&key.key[..], &[0]].concat(), b"".to_vec());
                 for bytes in [before, behind] {
-                    places.push(DecoratedKey { token: key.token, key: bytes.into() });
+                    places.push(DecoratedKey { token: key.token, partitioner, key: bytes.into() });
                 }
                 let token = Token(key.token.0.saturating_add(1));
-                places.push(DecoratedKey { token, key: b"k".as_slice().into() });
+                places.push(DecoratedKey { token, partitioner, key: b"k".as_slice().into() });
             }
             for after in places {
                 let mut rest = Database::default();
@@ -47,7 +48,7 @@ fn scans(version: Version) {
                     match driver.cursor.fragment().expect("a fragment") {
                         Fragment::PartitionStart { token, key, .. } => {
                             assert!(!inside);
-                            found.push(DecoratedKey { token, key: key.into() });
+                            found.push(DecoratedKey { token, partitioner: reader.partitioner(), key: key.into() });
                             (left, inside) = (steps, true);
                         }
                         Fragment::PartitionEnd => inside = false,

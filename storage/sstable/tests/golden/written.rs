@@ -1,11 +1,11 @@
 //! Cassandra's SSTables are written again from their rows, byte by byte the same.
 
-use super::archive::Archive;
+use super::archive::{Archive, Files};
 use super::database::Database;
 use super::schema;
 use super::sstables::{Sstable, sstables};
 use model::Table;
-use model::key::{ShardMap, TokenRange};
+use model::{ShardMap, TokenRange};
 use sstable::compression::CompressionParams;
 use sstable::statistics::{EncodingStats, Header, HeaderColumn, Metadata};
 use sstable::writer::{Builder, FinishedSstable, Options};
@@ -41,6 +41,7 @@ pub(crate) fn written(
         options.header = metadata.header.clone();
         options.compression = reader.compression().map(CompressionParams::from);
     }
+    options.partitioner = reader.partitioner();
     options.filter_chance = metadata.filter_chance;
     let mut keys = Database::default();
     keys.read(&mut sstable.driver(reader.scan(TokenRange::FULL))).expect("reads");
@@ -83,53 +84,58 @@ fn compare(failures: &mut Vec<String>, what: &str, written: &[u8], expected: &[u
 fn write_again(version: Version) {
     let mut failures = Vec::new();
     for (name, files) in &Archive::load(version) {
-        for sstable in &sstables(files) {
-            let (finished, metadata) = written(name, sstable, None, None);
-            let bytes: BTreeMap<&str, &[u8]> =
-                finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
-            let expected: Vec<&str> = sstable.files.keys().copied().collect();
-            assert_eq!(bytes.keys().copied().collect::<Vec<_>>(), expected, "{name}");
-            let again = Sstable {
-                descriptor: sstable.descriptor.clone(),
-                sidecar: None,
-                files: bytes.clone().into_iter().collect(),
-            };
-            let table = Arc::new(metadata.header.table().expect("known types"));
-            let reader = again.open(&table);
-            let mut check = |what: &str, found: &[u8], expected: &[u8]| {
-                compare(&mut failures, &format!("{name}: {what}"), found, expected);
-            };
-            let original = sstable.open(&table);
-            check("data", &again.data(&reader), &sstable.data(&original));
-            // Cassandra's compactions may append an empty chunk, which is not written here.
-            let empty_at = original.compression().and_then(|info| {
-                let needed = info.data_len.div_ceil(info.chunk_len as u64) as usize;
-                info.offsets.get(needed).map(|offset| *offset as usize)
-            });
-            for (component, bytes) in &bytes {
-                let expected = sstable.part(component).expect("there");
-                match (*component, empty_at) {
-                    ("Data.db", Some(end)) => check(component, bytes, &expected[..end]),
-                    ("CompressionInfo.db" | "Digest.crc32", Some(_)) | ("Statistics.db", _) => {}
-                    // Its filter was made for an estimated number of partitions.
-                    ("Filter.db", _) if name == "scrubbed" => {}
-                    _ => check(component, bytes, expected),
-                }
-            }
-            let mut found = finished.metadata;
-            if empty_at.is_some() {
-                found.statistics.compression_ratio = metadata.statistics.compression_ratio;
-            }
-            let (found, expected) = (found.write(version), sstable.part("Statistics.db").expect("there"));
-            if found != expected {
-                let lines = |bytes: &[u8]| format!("{:#?}", Metadata::open(&sstable.descriptor, bytes));
-                let (found, expected) = (lines(&found), lines(expected));
-                let differ = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
-                failures.push(format!("{name}: Statistics.db {differ:?}"));
-            }
-        }
+        check_again(name, files, version, &mut failures);
     }
     assert!(failures.is_empty(), "{} differ\n{}", failures.len(), failures.join("\n"));
+}
+
+/// Checks that a table's SSTables are written again, byte by byte the same.
+pub(crate) fn check_again(name: &str, files: &Files, version: Version, failures: &mut Vec<String>) {
+    for sstable in &sstables(files) {
+        let (finished, metadata) = written(name, sstable, None, None);
+        let bytes: BTreeMap<&str, &[u8]> =
+            finished.components.iter().map(|(component, bytes)| (component.name(), &bytes[..])).collect();
+        let expected: Vec<&str> = sstable.files.keys().copied().collect();
+        assert_eq!(bytes.keys().copied().collect::<Vec<_>>(), expected, "{name}");
+        let again = Sstable {
+            descriptor: sstable.descriptor.clone(),
+            sidecar: None,
+            files: bytes.clone().into_iter().collect(),
+        };
+        let table = Arc::new(metadata.header.table().expect("known types"));
+        let reader = again.open(&table);
+        let mut check = |what: &str, found: &[u8], expected: &[u8]| {
+            compare(failures, &format!("{name}: {what}"), found, expected);
+        };
+        let original = sstable.open(&table);
+        check("data", &again.data(&reader), &sstable.data(&original));
+        // Cassandra's compactions may append an empty chunk, which is not written here.
+        let empty_at = original.compression().and_then(|info| {
+            let needed = info.data_len.div_ceil(info.chunk_len as u64) as usize;
+            info.offsets.get(needed).map(|offset| *offset as usize)
+        });
+        for (component, bytes) in &bytes {
+            let expected = sstable.part(component).expect("there");
+            match (*component, empty_at) {
+                ("Data.db", Some(end)) => check(component, bytes, &expected[..end]),
+                ("CompressionInfo.db" | "Digest.crc32", Some(_)) | ("Statistics.db", _) => {}
+                // Its filter was made for an estimated number of partitions.
+                ("Filter.db", _) if name == "scrubbed" => {}
+                _ => check(component, bytes, expected),
+            }
+        }
+        let mut found = finished.metadata;
+        if empty_at.is_some() {
+            found.statistics.compression_ratio = metadata.statistics.compression_ratio;
+        }
+        let (found, expected) = (found.write(version), sstable.part("Statistics.db").expect("there"));
+        if found != expected {
+            let lines = |bytes: &[u8]| format!("{:#?}", Metadata::open(&sstable.descriptor, bytes));
+            let (found, expected) = (lines(&found), lines(expected));
+            let differ = found.lines().zip(expected.lines()).find(|(found, expected)| found != expected);
+            failures.push(format!("{name}: Statistics.db {differ:?}"));
+        }
+    }
 }
 
 #[test]

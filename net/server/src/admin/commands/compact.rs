@@ -5,7 +5,7 @@ use super::table_names;
 use crate::admin::error::CommandError;
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
-use model::{DecoratedKey, Table, TableId, Token};
+use model::{DecoratedKey, Partitioner, Table, TableId, Token};
 use shard::{CompactionScope, Component, Descriptor, TableVerb};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -30,14 +30,18 @@ pub(crate) async fn compact(node: &NodeState, request: &Request) -> Result<(), C
         return Ok(());
     }
     let tables = table_names::tables(node, &request.arguments)?;
+    let partitioner = node.shard.node_config().partitioner;
     let between = match has_tokens {
-        true => Some((token(tokens[0].unwrap_or_default())?, token(tokens[1].unwrap_or_default())?)),
+        true => {
+            let token = |text: Option<&str>| token(partitioner, text.unwrap_or_default());
+            Some((token(tokens[0])?, token(tokens[1])?))
+        }
         false => None,
     };
     for table in tables {
         let chosen = match (between, partition) {
             (Some((start, end)), _) => CompactionScope::Tokens(start, end),
-            (None, Some(text)) => CompactionScope::Partition(key(&table, text)?),
+            (None, Some(text)) => CompactionScope::Partition(key(partitioner, &table, text)?),
             (None, None) => CompactionScope::All { split: request.has("-s") },
         };
         run(node, table.id, chosen).await?;
@@ -50,19 +54,16 @@ async fn run(node: &NodeState, table: TableId, chosen: CompactionScope) -> Resul
     Ok(())
 }
 
-fn token(text: &str) -> Result<Token, CommandError> {
-    text.parse().map(Token).map_err(|_| {
-        let expected = "but expected a long value (unsigned 8 bytes integer).";
-        CommandError::Failed(format!("Invalid token for Murmur3Partitioner. Got {text} {expected}"))
-    })
+fn token(partitioner: Partitioner, text: &str) -> Result<Token, CommandError> {
+    partitioner.parse_token(text).map(|token| token.token()).map_err(CommandError::Failed)
 }
 
-fn key(table: &Table, text: &str) -> Result<DecoratedKey, CommandError> {
+fn key(partitioner: Partitioner, table: &Table, text: &str) -> Result<DecoratedKey, CommandError> {
     let unparsed = |error| {
         let table = table.full_name();
         CommandError::Failed(format!("Unable to parse partition key '{text}' for table {table}; {error}"))
     };
-    key_of(table, text).map(|key| DecoratedKey::new(&key)).map_err(unparsed)
+    key_of(table, text).map(|key| DecoratedKey::new(partitioner, &key)).map_err(unparsed)
 }
 
 /// The SSTables of the given `Data.db` files, by table. A file that belongs to no table is left out.

@@ -125,7 +125,8 @@ pub(crate) async fn get_sstables(node: &NodeState, request: &Request, out: &mut 
     let options = model::compaction::CompactionOptions::of(&table.options.compaction);
     let levels = request.has("-l") && matches!(options.strategy, Strategy::Leveled(_));
     let mut found = Vec::new();
-    let verb = TableVerb::SstablesWith { table: table.id, key: DecoratedKey::new(&key) };
+    let key = DecoratedKey::new(node.shard.node_config().partitioner, &key);
+    let verb = TableVerb::SstablesWith { table: table.id, key };
     for answer in node.shard.on_every_shard(verb).await? {
         if let TableAnswer::Files(files) = answer {
             found.extend(files);

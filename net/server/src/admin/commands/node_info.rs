@@ -132,13 +132,16 @@ pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(),
     let _ = write!(
         out,
         "Cluster Information:\n\tName: {}\n\tSnitch: org.apache.cassandra.locator.SimpleSnitch\n\
-         \tDynamicEndPointSnitch: disabled\n\tPartitioner: org.apache.cassandra.dht.Murmur3Partitioner\n\
+         \tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
          \tSchema versions:\n\t\t{}: [{address}]\n\n\
          Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n\
          Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\n\
          Database versions:\n\t{RELEASE_VERSION}: [{address}:{port}]\n\n\
          Keyspaces:\n",
-        config.cluster_name, schema.version, config.data_center,
+        config.cluster_name,
+        config.partitioner.class_name(),
+        schema.version,
+        config.data_center,
     );
     for keyspace in keyspaces(&schema) {
         let (class, options) = &replication(keyspace);

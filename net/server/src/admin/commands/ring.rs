@@ -8,7 +8,7 @@ use crate::admin::protocol::Request;
 use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use model::schema::SYSTEM_KEYSPACES;
-use model::{Keyspace, Schema};
+use model::{Keyspace, RingToken, Schema};
 use std::fmt::Write;
 
 /// The keyspace whose replication determines ownership if there are no user keyspaces.
@@ -109,7 +109,7 @@ pub(crate) async fn ring(node: &NodeState, request: &Request, out: &mut String) 
         let [address, rack, status, state, load, owns, token] = cells;
         let _ = writeln!(out, "{address:<width$}  {rack:<12}{status:<7}{state:<8}{load:<16}{owns:<20}{token:<44}");
     };
-    let tokens: Vec<String> = node.shard.tokens().iter().map(i64::to_string).collect();
+    let tokens: Vec<String> = node.shard.tokens().iter().map(RingToken::to_string).collect();
     line(["Address", "Rack", "Status", "State", "Load", "Owns", "Token"]);
     if let [.., _, last] = tokens.as_slice() {
         line(["", "", "", "", "", "", last]);

@@ -8,7 +8,12 @@ pub(super) const KEYS: &[Key] = &[
     read("cluster_name", TEXT, "Test Cluster", ""),
     read("num_tokens", INTEGER, "", "taken at the first start"),
     read("initial_token", TEXT, "", "taken at the first start; as many tokens as `num_tokens` says"),
-    refused("partitioner", TEXT, "", "rows are placed by Murmur3 alone").takes(&["Murmur3Partitioner"]),
+    read(
+        "partitioner",
+        TEXT,
+        "",
+        "Murmur3, Random, ByteOrdered or OrderPreserving; a data directory keeps the one that it was made with",
+    ),
     unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
     unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
     unused("auto_bootstrap", FLAG, "true", ALONE),

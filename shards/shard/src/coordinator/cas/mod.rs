@@ -74,7 +74,7 @@ pub(crate) async fn coordinate(
 }
 
 async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -> Result<Decision, Failure> {
-    let key = DecoratedKey::new(&request.key);
+    let key = DecoratedKey::new(shard.partitioner(), &request.key);
     let to = shard.route(request.home, key.token);
     if to == shard.id() {
         return at_owner(shard, request, decide).await;
@@ -119,7 +119,7 @@ async fn round(
     progress: Rc<Cell<RoundProgress>>,
     contentions: Rc<Cell<u16>>,
 ) -> Result<Decision, Failure> {
-    let key = DecoratedKey::new(&request.key);
+    let key = DecoratedKey::new(shard.partitioner(), &request.key);
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let terms = request.terms;

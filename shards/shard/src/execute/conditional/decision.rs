@@ -29,7 +29,7 @@ use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
 use model::row::Cell;
 use model::value::{BoundValue, push_element};
-use model::{Consistency, DecoratedKey, Failure, Table};
+use model::{Consistency, DecoratedKey, Failure, Partitioner, Table};
 use std::sync::Arc;
 
 /// Decides a request: returns the change to be proposed, if any, and the answer. `timestamp` is the ballot's,
@@ -114,8 +114,9 @@ async fn read(
     // If no statement names a row, no regular columns are read.
     let named = |part: &ConditionalStatement| table.clustering_len == 0 || !part.modify.clustering.is_empty();
     let marked_alone = !request.statements.iter().any(named);
-    let rows = RowBlockSink::new(table, &read);
-    let mut sink = RowsThere { rows, marked_alone, spare: None, table, read: &read, asked };
+    let rows = RowBlockSink::new(key.partitioner, table, &read);
+    let mut sink =
+        RowsThere { rows, marked_alone, spare: None, partitioner: key.partitioner, table, read: &read, asked };
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;
     let mut reply = sink.rows.finish(end);
@@ -155,6 +156,7 @@ struct RowsThere<'a> {
     marked_alone: bool,
     /// Stands for the partition if none of its rows is taken.
     spare: Option<RowBlockSink<'a>>,
+    partitioner: Partitioner,
     table: &'a Table,
     read: &'a ReadRequest,
     asked: &'a Asked<'a>,
@@ -172,7 +174,7 @@ impl RowSink for RowsThere<'_> {
             return self.rows.row(row);
         }
         if self.read.command.static_only && self.spare.is_none() && has_statics() {
-            let mut spare = RowBlockSink::new(self.table, self.read);
+            let mut spare = RowBlockSink::new(self.partitioner, self.table, self.read);
             spare.row(&LiveRow {
                 clustering: Clustering(&[]),
                 comparable: &[],

@@ -31,7 +31,7 @@ use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, Failure, Home, IndexedPart, QueryParameters};
+use model::{ColumnKind, CqlType, Failure, Home, IndexedPart, Partitioner, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::QueryText;
 use sorted::{sorted, sorted_groups, with_order};
@@ -161,7 +161,7 @@ async fn answer(
     }
 
     if let Some(projection) = select.projection.as_ref().filter(|projection| projection.grouped) {
-        let (resume, remaining) = resume_of(statement, parameters, limit)?;
+        let (resume, remaining) = resume_of(shard.partitioner(), statement, parameters, limit)?;
         let selected = plan.selection.len();
         let mut limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition, selected };
         if several && !projection.group_by.is_empty() {
@@ -185,7 +185,7 @@ async fn answer(
         return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
 
-    let (resume, remaining) = resume_of(statement, parameters, limit)?;
+    let (resume, remaining) = resume_of(shard.partitioner(), statement, parameters, limit)?;
     let limits = PageLimits {
         rows_max: page_rows.unwrap_or(u64::MAX).min(remaining),
         bytes_max: page_rows.map(|_| PAGE_BYTES_MAX),
@@ -224,12 +224,13 @@ fn page_rows(parameters: &QueryParameters<'_>) -> Option<u64> {
 
 /// Where a request continues, and how many rows LIMIT still allows.
 fn resume_of(
+    partitioner: Partitioner,
     statement: &Statement,
     parameters: &QueryParameters<'_>,
     limit: u64,
 ) -> Result<(Option<Resume>, u64), Failure> {
     let Some(bytes) = parameters.paging_state else { return Ok((None, limit)) };
-    let state = PagingState::decode(bytes, statement.fingerprint)?;
+    let state = PagingState::decode(partitioner, bytes, statement.fingerprint)?;
     Ok((Some(state.resume), state.remaining.min(limit)))
 }
 
@@ -270,7 +271,7 @@ async fn aggregated(shard: &Shard, plan: &ReadPlan, target: &Target) -> Result<R
     let block = match target {
         Target::Nothing => RowBlock::default(),
         Target::Keys(keys) => aggregate(shard, plan, Aggregated::Keys(keys)).await?,
-        Target::Range(range) => aggregate(shard, plan, Aggregated::Range(*range)).await?,
+        Target::Range(range) => aggregate(shard, plan, Aggregated::Range(range)).await?,
     };
     Ok(if block.rows == 0 { counted_nothing(&plan.selection) } else { block })
 }

@@ -14,7 +14,7 @@ use crate::shard_state::Shard;
 use cql::plan::{Group, Projection};
 use model::key::push_composite;
 use model::query::{Position, Resume};
-use model::{DecoratedKey, Failure, Table, comparable};
+use model::{DecoratedKey, Failure, Partitioner, Table, comparable};
 
 /// Limits of a grouped read.
 #[derive(Clone, Copy)]
@@ -95,9 +95,12 @@ impl RowPosition {
     }
 
     /// The position after `groups` groups of its partition.
-    fn resume(self, groups: u64) -> Resume {
+    fn resume(self, partitioner: Partitioner, groups: u64) -> Resume {
         let comparable = (!self.comparable.is_empty()).then(|| self.comparable.into_boxed_slice());
-        Resume { position: Position { key: DecoratedKey::new(&self.key), comparable }, partition_rows: groups }
+        Resume {
+            position: Position { key: DecoratedKey::new(partitioner, &self.key), comparable },
+            partition_rows: groups,
+        }
     }
 }
 
@@ -113,6 +116,7 @@ pub(crate) async fn groups(
 ) -> Result<GroupPage, Failure> {
     let mut gathering = Gathering {
         sort_keys: Vec::new(),
+        partitioner: shard.partitioner(),
         table: &plan.table,
         projection,
         limits: group_limits,
@@ -157,7 +161,7 @@ pub(crate) async fn groups(
     // As in Cassandra a full page is not known to be the last, except in the cases of `is_last`.
     let full = !projection.group_by.is_empty() && u64::from(gathering.out.rows) >= gathering.limits.page;
     let groups = gathering.groups_of_partition;
-    let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(groups));
+    let stopped_at = gathering.place.filter(|_| full).map(|place| place.resume(shard.partitioner(), groups));
     let stopped_at = stopped_at.filter(|stopped_at| !is_last(&target, stopped_at, group_limits));
     Ok(GroupPage { block: gathering.out, stopped_at, sort_keys: gathering.sort_keys })
 }
@@ -171,6 +175,7 @@ fn is_last(target: &Target, stopped_at: &Resume, limits: GroupLimits) -> bool {
 
 struct Gathering<'p> {
     sort_keys: Vec<SortKey>,
+    partitioner: Partitioner,
     table: &'p Table,
     projection: &'p Projection,
     limits: GroupLimits,
@@ -207,7 +212,7 @@ impl Gathering<'_> {
             }
             if u64::from(self.out.rows) >= self.limits.page {
                 let groups = self.groups_of_partition;
-                return Ok(self.place.take().map(|place| place.resume(groups)));
+                return Ok(self.place.take().map(|place| place.resume(self.partitioner, groups)));
             }
             self.groups_of_partition = if same_partition { self.groups_of_partition + 1 } else { 1 };
             self.group_key = key;

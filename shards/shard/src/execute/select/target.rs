@@ -7,9 +7,9 @@ use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
 use crate::shard_state::Shard;
 use cql::plan::{PartitionRestriction, Select, Term, TokenBound, Value};
-use model::key::{Token, TokenRange};
 use model::query::Resume;
-use model::{CqlType, DecoratedKey, Failure};
+use model::token::{RingPosition, RingToken, TokenRange};
+use model::{DecoratedKey, Failure};
 use smallvec::SmallVec;
 
 /// The partitions that a SELECT names, mostly one.
@@ -34,7 +34,7 @@ pub(crate) async fn page_of(
     match target {
         Target::Nothing => Ok(Page::default()),
         Target::Range(range) => {
-            if resume.as_ref().is_some_and(|resume| !range.contains(resume.position.key.token)) {
+            if resume.as_ref().is_some_and(|resume| !in_range(&range, &resume.position.key)) {
                 return Err(invalid_state());
             }
             Box::pin(scan(shard, plan, range, resume, limits)).await
@@ -62,15 +62,20 @@ pub(crate) async fn page_of(
     }
 }
 
+fn in_range(range: &TokenRange, key: &DecoratedKey) -> bool {
+    range.contains(key.token, &key.key)
+}
+
 /// Evaluates which partitions a SELECT visits.
 pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Target, Failure> {
     match &select.partitions {
         PartitionRestriction::Keys(choices) => {
             let keys = Keys::unchecked(shard, &select.table, choices, values)?;
-            let mut keys: NamedKeys = keys.iter().map(DecoratedKey::new).collect();
+            let partitioner = shard.partitioner();
+            let mut keys: NamedKeys = keys.iter().map(|key| DecoratedKey::new(partitioner, key)).collect();
             if let Some(bounds) = &select.key_tokens {
                 let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;
-                keys.retain(|key| lies_between(key.token, lower, upper));
+                keys.retain(|key| lies_between(key, &lower, &upper));
             }
             Ok(if keys.is_empty() { Target::Nothing } else { Target::Keys(keys) })
         }
@@ -83,7 +88,7 @@ pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> 
 }
 
 /// A token as a bound, with whether it is inclusive.
-type BoundToken = Option<(Token, bool)>;
+type BoundToken = Option<(RingToken, bool)>;
 
 fn token_bounds(
     shard: &Shard,
@@ -98,23 +103,30 @@ fn token_bounds(
     Ok((token(lower)?, token(upper)?))
 }
 
-/// Whether the token of a named key lies between bounds. As in Cassandra, bounds in the wrong order mean the tokens
-/// outside of them.
-fn lies_between(token: Token, lower: BoundToken, upper: BoundToken) -> bool {
-    let above = lower.is_none_or(|(low, inclusive)| token > low || inclusive && token == low);
-    let below = upper.is_none_or(|(high, inclusive)| token < high || inclusive && token == high);
+/// The keys between two bounds that are not in the wrong order.
+fn between(lower: BoundToken, upper: BoundToken) -> TokenRange {
+    TokenRange {
+        start: lower.map(|(token, inclusive)| RingPosition { token, is_after: !inclusive }),
+        end: upper.map(|(token, inclusive)| RingPosition { token, is_after: inclusive }),
+    }
+}
+
+/// Whether a named key lies between bounds. As in Cassandra, bounds in the wrong order mean the keys outside of them.
+fn lies_between(key: &DecoratedKey, lower: &BoundToken, upper: &BoundToken) -> bool {
+    let range = between(lower.clone(), upper.clone());
+    let (above, below) = (range.is_begun(key.token, &key.key), !range.is_passed(key.token, &key.key));
     match (lower, upper) {
         (Some((low, _)), Some((high, _))) if low > high => above || below,
         _ => above && below,
     }
 }
 
-fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Failure> {
-    match values.evaluate(shard, term, &CqlType::Bigint)? {
-        Value::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes) {
-            Ok(token) => Ok(Token(i64::from_be_bytes(token))),
-            Err(_) => Err(Failure::invalid("Invalid null token value")),
-        },
+fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<RingToken, Failure> {
+    let partitioner = shard.partitioner();
+    match values.evaluate(shard, term, &partitioner.token_type())? {
+        Value::Bytes(bytes) => {
+            partitioner.token_of_value(&bytes).ok_or_else(|| Failure::invalid("Invalid null token value"))
+        }
         Value::Null => Err(Failure::invalid("Invalid null token value")),
         Value::Unset => Err(Failure::invalid("Invalid unset value for a token")),
     }
@@ -123,51 +135,51 @@ fn token_of(shard: &Shard, term: &Term, values: &Values<'_>) -> Result<Token, Fa
 /// The range between two bounds, each with whether it is inclusive; `None` if the range is empty. The smallest token as
 /// a bound means the start or the end of the ring.
 fn range_of(lower: BoundToken, upper: BoundToken) -> Option<TokenRange> {
-    let lower = lower.filter(|(token, _)| *token != Token::MIN);
-    let upper = upper.filter(|(token, _)| *token != Token::MIN);
-    if let (Some((low, low_inclusive)), Some((high, high_inclusive))) = (lower, upper)
-        && (low > high || low == high && !(low_inclusive && high_inclusive))
+    let lower = lower.filter(|(token, _)| !token.is_minimum());
+    let upper = upper.filter(|(token, _)| !token.is_minimum());
+    if let (Some((low, low_inclusive)), Some((high, high_inclusive))) = (&lower, &upper)
+        && (low > high || low == high && !(*low_inclusive && *high_inclusive))
     {
         return None;
     }
-    let after = match lower {
-        None => Token::MIN,
-        Some((token, inclusive)) => Token(token.0 - i64::from(inclusive)),
-    };
-    let until = match upper {
-        None => Token::MIN,
-        Some((token, inclusive)) => match Token(token.0 - i64::from(!inclusive)) {
-            // Below the first token.
-            Token::MIN => return None,
-            token => token,
-        },
-    };
-    // Above the last token, or between two adjacent tokens.
-    let empty = after == Token::MAX || until != Token::MIN && after >= until;
-    (!empty).then_some(TokenRange { after, until })
+    Some(between(lower, upper))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use model::Partitioner;
 
     #[test]
     fn token_bounds_make_ranges_that_do_not_wrap() {
-        let (open, closed) = (|t| Some((Token(t), false)), |t| Some((Token(t), true)));
-        let range = |after, until| Some(TokenRange { after: Token(after), until: Token(until) });
+        let token = RingToken::Murmur3;
+        let (open, closed) = (|t| Some((token(t), false)), |t| Some((token(t), true)));
+        let at = |t, is_after| Some(RingPosition { token: token(t), is_after });
+        let range = |start, end| Some(TokenRange { start, end });
         let min = i64::MIN;
         assert_eq!(range_of(None, None), Some(TokenRange::FULL));
-        assert_eq!(range_of(open(5), closed(9)), range(5, 9));
-        assert_eq!(range_of(closed(5), open(9)), range(4, 8));
-        assert_eq!(range_of(closed(5), closed(5)), range(4, 5));
+        assert_eq!(range_of(open(5), closed(9)), range(at(5, true), at(9, true)));
+        assert_eq!(range_of(closed(5), open(9)), range(at(5, false), at(9, false)));
+        assert_eq!(range_of(closed(5), closed(5)), range(at(5, false), at(5, true)));
         assert_eq!(range_of(open(5), closed(5)), None);
-        assert_eq!(range_of(open(5), open(6)), None);
         assert_eq!(range_of(open(9), closed(5)), None);
-        assert_eq!(range_of(open(9), None), range(9, min));
-        assert_eq!(range_of(open(9), closed(min)), range(9, min));
+        assert_eq!(range_of(open(9), None), range(at(9, true), None));
+        assert_eq!(range_of(open(9), closed(min)), range(at(9, true), None));
         assert_eq!(range_of(open(min), closed(min)), Some(TokenRange::FULL));
-        assert_eq!(range_of(None, open(min + 1)), None);
-        assert_eq!(range_of(open(i64::MAX), None), None);
-        assert_eq!(range_of(closed(i64::MAX), None), range(i64::MAX - 1, min));
+        assert_eq!(range_of(None, open(min + 1)), range(None, at(min + 1, false)));
+        assert_eq!(range_of(closed(i64::MAX), None), range(at(i64::MAX, false), None));
+    }
+
+    #[test]
+    fn bounds_in_the_wrong_order_name_the_keys_outside() {
+        let (b, c) = (RingToken::ByteOrdered([2].as_slice().into()), RingToken::ByteOrdered([3].as_slice().into()));
+        let named = |lower: BoundToken, upper: BoundToken| -> Vec<u8> {
+            let key = |key| DecoratedKey::new(Partitioner::ByteOrdered, &[key]);
+            (1..5).filter(|one| lies_between(&key(*one), &lower, &upper)).collect()
+        };
+        assert_eq!(named(Some((b.clone(), false)), Some((c.clone(), true))), [3]);
+        assert_eq!(named(Some((b.clone(), true)), Some((c.clone(), false))), [2]);
+        assert_eq!(named(Some((c.clone(), true)), Some((b.clone(), true))), [1, 2, 3, 4]);
+        assert_eq!(named(Some((c, false)), Some((b, false))), [1, 4]);
     }
 }

@@ -16,7 +16,7 @@ use crate::messages::Request;
 use crate::messages::data::{ListChange, ListsByRow, LockRequest, OwnedBound, WriteTimes, borrowed, owned};
 use crate::shard_state::Shard;
 use cql::plan::Modify;
-use model::key::Token;
+use model::token::Token;
 use model::{Failure, Home, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub(super) async fn lock_and_build(
     let mut locks: BTreeMap<(TableId, Token), (ShardId, LockRequest)> = BTreeMap::new();
     for later in later {
         let Later::Reading(change) = later else { continue };
-        let (table, key) = (change.table().id, change.key());
+        let (table, key) = (change.table().id, change.key(shard.partitioner()));
         let to = shard.route(change.home(), key.token);
         let (_, lock) =
             locks.entry((table, key.token)).or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));

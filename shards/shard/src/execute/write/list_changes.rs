@@ -14,7 +14,7 @@ use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::value::BoundValue;
-use model::{ColumnId, DecoratedKey, Failure, Home, Table};
+use model::{ColumnId, DecoratedKey, Failure, Home, Partitioner, Table};
 use std::sync::Arc;
 
 impl ListChange {
@@ -33,8 +33,8 @@ impl ListChange {
     }
 
     /// The partition changed.
-    pub(crate) fn key(&self) -> DecoratedKey {
-        DecoratedKey::new(&self.key)
+    pub(crate) fn key(&self, partitioner: Partitioner) -> DecoratedKey {
+        DecoratedKey::new(partitioner, &self.key)
     }
 
     /// Where the table's partitions live.
@@ -49,8 +49,11 @@ impl ListChange {
             operations.iter().filter(|one| one.reads()).map(|one| one.column).collect()
         };
         let now_in_seconds = self.when.now_in_seconds;
-        let read =
-            |row, columns| ListRead { table: modify.table.clone(), key: self.key(), row, columns, now_in_seconds };
+        let key = self.key(shard.partitioner());
+        let read = |row, columns| {
+            let (table, key) = (modify.table.clone(), key.clone());
+            ListRead { table, key, row, columns, now_in_seconds }
+        };
         let mut reads = Vec::new();
         let statics = columns(&modify.statics);
         if !statics.is_empty() {
@@ -74,7 +77,7 @@ impl ListChange {
         let values = Values::in_order(&bound);
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
-        let group = mutations.group(table, key, *home, 0);
+        let group = mutations.group(shard.partitioner(), table, key, *home, 0);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());
@@ -117,7 +120,7 @@ impl ListChange {
 pub(crate) async fn apply(shard: &Shard, change: &ListChange) -> Result<(), Failure> {
     let table = change.table().id;
     let failed = |error| replica::failure(&shard.schema(), Some(table), error);
-    let _guard = shard.store().lock(table, &change.key()).await.map_err(failed)?;
+    let _guard = shard.store().lock(table, &change.key(shard.partitioner())).await.map_err(failed)?;
     let found = list_reads::read(shard, &change.reads(shard)?).await?;
     let mut mutations = Mutations::default();
     change.build(shard, &found, &mut mutations)?;

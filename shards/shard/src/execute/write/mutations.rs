@@ -19,7 +19,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, RowBuilder};
 use model::schema::Layout;
-use model::{CqlType, Failure, HashMap, Home, Mutation, MutationBuilder, Table, TableId};
+use model::{CqlType, Failure, HashMap, Home, Mutation, MutationBuilder, Partitioner, Table, TableId};
 use std::sync::Arc;
 
 /// Mutations under construction, one per keyspace and key.
@@ -75,13 +75,14 @@ impl Mutations {
         let table = &*modify.table;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
         let has_keys = keys.iter().next().is_some();
+        let partitioner = shard.partitioner();
         let change = Change::of(shard, modify, values, when, has_keys)?;
         if modify.is_virtual {
             return change.of_virtual(table);
         }
         let room = change.room();
         for key in keys.iter() {
-            let group = self.group(&modify.table, key, home, room);
+            let group = self.group(partitioner, &modify.table, key, home, room);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -91,14 +92,21 @@ impl Mutations {
     }
 
     /// The mutation of a key; `room` is an estimate of its bytes, see [`MutationBuilder::with_room`].
-    pub(super) fn group(&mut self, table: &Arc<Table>, key: &[u8], home: Home, room: usize) -> &mut Group {
+    pub(super) fn group(
+        &mut self,
+        partitioner: Partitioner,
+        table: &Arc<Table>,
+        key: &[u8],
+        home: Home,
+        room: usize,
+    ) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
             Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
             None => next,
         };
         if at == next {
-            let builder = MutationBuilder::with_room(key, room);
+            let builder = MutationBuilder::with_room(partitioner, key, room);
             let indexed = Vec::new();
             self.groups.push(Group { table: table.clone(), home, current: None, indexed, builder });
         }

@@ -72,7 +72,7 @@ async fn modify_reading(
             return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
         }
     };
-    let (to, shard) = (shard.route(home, change.key().token), shard.clone());
+    let (to, shard) = (shard.route(home, change.key(shard.partitioner()).token), shard.clone());
     let mut call = Box::pin(async move { shard.call(to, Request::ChangeLists(Box::new(change))).await.done() });
     match runtime::timeout(terms.timeout, call.as_mut()).await {
         Some(result) => result,

@@ -36,14 +36,14 @@ pub(crate) fn system_table<'s>(schema: &'s Schema, keyspace: &str, name: &str) -
 /// The rows of a keyspace and of all its tables. `schema` is any schema with the system tables; `timestamp` is in
 /// microseconds.
 pub(crate) fn keyspace_created(schema: &Schema, keyspace: &Keyspace, timestamp: i64) -> Mutation {
-    let mut mutation = MutationBuilder::new(keyspace.name.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.name.as_bytes());
     add_keyspace(schema, keyspace, timestamp, &mut mutation);
     mutation.finish()
 }
 
 /// The rows of a keyspace, after a deletion of all rows that it had before.
 pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp: i64, now_in_seconds: i64) -> Mutation {
-    let mut mutation = MutationBuilder::new(keyspace.name.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.name.as_bytes());
     delete_keyspace(schema, timestamp - 1, now_in_seconds, &mut mutation);
     add_keyspace(schema, keyspace, timestamp, &mut mutation);
     mutation.finish()
@@ -51,14 +51,14 @@ pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp:
 
 /// Deletes the rows of a keyspace and everything in it. `now_in_seconds` starts the grace period of the tombstones.
 pub(crate) fn keyspace_dropped(schema: &Schema, keyspace: &str, timestamp: i64, now_in_seconds: i64) -> Mutation {
-    let mut mutation = MutationBuilder::new(keyspace.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.as_bytes());
     delete_keyspace(schema, timestamp, now_in_seconds, &mut mutation);
     mutation.finish()
 }
 
 /// The ids of a table's columns.
 pub(crate) fn column_ids_stored(schema: &Schema, table: &Table, timestamp: i64) -> Mutation {
-    let mut mutation = MutationBuilder::new(table.keyspace.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, table.keyspace.as_bytes());
     Changes { schema, timestamp, now_in_seconds: 0, mutation: &mut mutation }.column_ids(table, None);
     mutation.finish()
 }
@@ -72,7 +72,7 @@ pub(crate) fn keyspace_changed(
     timestamp: i64,
     now_in_seconds: i64,
 ) -> Mutation {
-    let mut mutation = MutationBuilder::new(after.name.as_bytes());
+    let mut mutation = MutationBuilder::new(schema.partitioner, after.name.as_bytes());
     let mut changes = Changes { schema, timestamp, now_in_seconds, mutation: &mut mutation };
     if (&before.replication, before.durable_writes) != (&after.replication, after.durable_writes) {
         changes.keyspace(after);
