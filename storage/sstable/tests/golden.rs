@@ -10,6 +10,7 @@ mod golden {
     pub(crate) mod database;
     mod disorder;
     mod flips;
+    mod partitioners;
     mod reversed;
     mod round_trip;
     mod scans;
