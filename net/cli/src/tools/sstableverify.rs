@@ -9,7 +9,7 @@ use super::options::{Known, flag};
 use super::tables::{DATA_DIRECTORY, asked, directories, sstables, usage};
 use super::values::hex;
 use super::{Failure, Output};
-use model::{DecoratedKey, RingToken};
+use model::{DecoratedKey, Partitioner, RingToken};
 use server::admin::number_format::memory_size;
 use sstable::walker::FileItem;
 use sstable::{Component, Version};
@@ -67,10 +67,13 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
     if given.has("r") {
         return Err(Failure("-r is not supported: there is no repair".into()));
     }
-    let ranges = given.values("t").map(token_range).collect::<Result<Vec<RangeTexts<'_>>, Failure>>()?;
+    let data = given.value("data-dir").unwrap_or(DATA_DIRECTORY);
+    let partitioner = partitioner(data, &keyspace, &table);
+    let range = |text| token_range(partitioner, text);
+    let ranges = given.values("t").map(range).collect::<Result<Vec<TokenRange>, Failure>>()?;
     let asked = Asked { extended: given.has("e"), verbose: given.has("v"), latest: given.has("c"), ranges };
     let Asked { extended, verbose, latest, ranges } = &asked;
-    let tokens: Vec<String> = ranges.iter().map(|RangeTexts(after, last)| format!("({after},{last}]")).collect();
+    let tokens: Vec<String> = ranges.iter().map(|TokenRange(after, last)| format!("({after},{last}]")).collect();
     writeln!(
         output.out,
         "sstableverify using the following options: Options{{keyspaceName='{keyspace}', cfName='{table}', \
@@ -80,7 +83,7 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
         given.has("q"),
         tokens.join(", ")
     )?;
-    let directories = directories(given.value("data-dir").unwrap_or(DATA_DIRECTORY), &keyspace, &table)?;
+    let directories = directories(data, &keyspace, &table)?;
     writeln!(
         output.out,
         "Running verifier with the following options: Options{{invokeDiskFailurePolicy=false, \
@@ -113,6 +116,14 @@ pub(crate) fn run(arguments: &[String], output: &mut Output<'_>) -> Result<u8, F
     Ok(u8::from(!sound))
 }
 
+/// Returns the partitioner of a table's first SSTable that can be opened; Murmur3 if there is none.
+fn partitioner(data: &str, keyspace: &str, table: &str) -> Partitioner {
+    let directories = directories(data, keyspace, table).unwrap_or_default();
+    let mut locations = directories.iter().flat_map(|directory| sstables(directory).unwrap_or_default());
+    let first = locations.find_map(|location| location.open().ok());
+    first.map_or(Partitioner::default(), |opened| opened.reader.partitioner())
+}
+
 /// Returns the text by which Cassandra refers to an open SSTable.
 fn name(location: &Location) -> String {
     let class = if location.descriptor.version.is_bti() { "BtiTableReader:bti" } else { "BigTableReader:big" };
@@ -130,11 +141,8 @@ impl TokenRange {
     }
 }
 
-/// The two tokens of a range of `-t`, as texts.
-struct RangeTexts<'a>(&'a str, &'a str);
-
 /// Parses a range of `-t`.
-fn token_range(text: &str) -> Result<RangeTexts<'_>, Failure> {
+fn token_range(partitioner: Partitioner, text: &str) -> Result<TokenRange, Failure> {
     let parts: Vec<&str> = text.split(',').collect();
     let [after, last] = parts[..] else {
         let count = parts.len();
@@ -142,22 +150,23 @@ fn token_range(text: &str) -> Result<RangeTexts<'_>, Failure> {
             "Unable to parse token range from {text}; format is left,right but saw {count} parts"
         )));
     };
-    Ok(RangeTexts(after, last))
+    let token = |text| partitioner.parse_token(text).map_err(|_| Failure(format!("For input string: \"{text}\"")));
+    Ok(TokenRange(token(after)?, token(last)?))
 }
 
 /// What is checked.
-struct Asked<'a> {
+struct Asked {
     extended: bool,
     verbose: bool,
     latest: bool,
-    ranges: Vec<RangeTexts<'a>>,
+    ranges: Vec<TokenRange>,
 }
 
 struct Verify<'v, 'o> {
     location: &'v Location,
     name: String,
     output: &'v mut Output<'o>,
-    asked: &'v Asked<'v>,
+    asked: &'v Asked,
 }
 
 impl Verify<'_, '_> {
@@ -230,11 +239,6 @@ impl Verify<'_, '_> {
     fn partitions(&mut self, opened: &Opened) -> Result<u64, Failure> {
         let mut items = opened.items();
         let partitioner = opened.reader.partitioner();
-        let invalid = |text| Failure(format!("For input string: \"{text}\""));
-        let token = |text| partitioner.parse_token(text).map_err(|_| invalid(text));
-        let ranges =
-            self.asked.ranges.iter().map(|RangeTexts(after, last)| Ok(TokenRange(token(after)?, token(last)?)));
-        let ranges = ranges.collect::<Result<Vec<TokenRange>, Failure>>()?;
         let (mut count, mut begins, mut previous) = (0u64, 0u64, None::<DecoratedKey>);
         while let Some(item) = items.next()? {
             match item {
@@ -242,6 +246,7 @@ impl Verify<'_, '_> {
                     self.detail(&format!("Reading row at {start}"))?;
                     let token = partitioner.ring_token(&key);
                     let key = DecoratedKey::new(partitioner, &key);
+                    let ranges = &self.asked.ranges;
                     if !ranges.is_empty() && !ranges.iter().any(|range| range.contains(&token)) {
                         let key = hex(&key.key);
                         return Err(Failure(format!(
