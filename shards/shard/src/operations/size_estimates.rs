@@ -1,8 +1,9 @@
 //! `system.size_estimates` and `system.table_estimates`: how many partitions each primary range of a table has and how
 //! large they are, for tools that divide a scan of a table between their workers.
 //!
-//! Shard 0 estimates every five minutes from the SSTables of all cores, as Cassandra's `SizeEstimatesRecorder` does, and
-//! writes what has changed. With one data centre the primary ranges and those of the local data centre are the same.
+//! Shard 0 estimates every five minutes from the SSTables of all cores, as Cassandra's `SizeEstimatesRecorder` does,
+//! and writes what has changed. With one data centre the primary ranges and those of the local data centre are the
+//! same.
 
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::schema::cells::{self, RowReader, RowWriter, StoredRow};

@@ -19,8 +19,8 @@ use model::{DecoratedKey, Mutation, TableId, Token};
 
 impl Store {
     /// Writes a mutation of this shard: visible when it returns, and durable (by mode) unless the keyspace has no
-    /// `durable_writes`. `system` writes may exceed the memtable budget. An error other than [`Error::LogFailed`] is definite. If the future is dropped the write may
-    /// still happen, whole.
+    /// `durable_writes`. `system` writes may exceed the memtable budget. An error other than [`Error::LogFailed`] is
+    /// definite. If the future is dropped the write may still happen, whole.
     pub async fn apply(&self, mutation: Mutation, system: bool) -> Result<(), Error> {
         self.parts.faults.noted(self.write(mutation, system, false).await)
     }
