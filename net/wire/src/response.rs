@@ -90,7 +90,7 @@ pub fn refusal(out: &mut Vec<u8>, header: AnswerHeader, failure: &Failure) {
     }
 }
 
-/// The write type of conditional updates.
+/// The write type of conditional updates whose outcome is unknown.
 const CAS: &str = "CAS";
 
 fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
@@ -98,12 +98,17 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
         ErrorCode::ReadFailure if version < Version::V4 => (ErrorCode::ReadTimeout, timed_out(failure)),
         ErrorCode::WriteFailure if version < Version::V4 => (ErrorCode::WriteTimeout, timed_out(failure)),
         ErrorCode::CasWriteUnknown if version < Version::V5 => (ErrorCode::WriteTimeout, timed_out(failure)),
+        ErrorCode::WriteTimeout
+            if version < Version::V5 && matches!(failure.detail, Detail::CasWriteTimeout { .. }) =>
+        {
+            (ErrorCode::WriteTimeout, timed_out(failure))
+        }
         code => (code, failure.text.clone()),
     };
     put_int(out, code as i32);
     put_string(out, &text);
     match &failure.detail {
-        Detail::None => {}
+        Detail::None | Detail::Replica { .. } => {}
         Detail::Unavailable { consistency, required, alive } => {
             put_short(out, *consistency as u16);
             put_int(out, *required);
@@ -113,9 +118,9 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
             put_acks(out, *consistency, *received, *block_for);
             put_string(out, write_type);
         }
-        Detail::CasWriteTimeout { consistency, received, block_for, contentions } => {
+        Detail::CasWriteTimeout { consistency, received, block_for, write_type, contentions } => {
             put_acks(out, *consistency, *received, *block_for);
-            put_string(out, CAS);
+            put_string(out, write_type);
             if version >= Version::V5 {
                 put_short(out, *contentions);
             }
@@ -153,11 +158,12 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
     }
 }
 
-/// The text for versions that know timeouts but not this failure of replicas.
+/// The text for versions that know timeouts but not this kind of failure.
 fn timed_out(failure: &Failure) -> Cow<'static, str> {
     match failure.detail {
         Detail::ReadFailure { received, .. }
         | Detail::WriteFailure { received, .. }
+        | Detail::CasWriteTimeout { received, .. }
         | Detail::CasWriteUnknown { received, .. } => {
             format!("Operation timed out - received only {received} responses.").into()
         }

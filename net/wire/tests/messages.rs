@@ -218,18 +218,27 @@ fn errors_carry_their_detail() {
 fn failures_of_conditional_changes_by_version() {
     let body =
         |version, failure: &Failure| match answer(version, |out, to| response::error(out, to, &[], failure)).response {
-            client::Response::Error { code, detail, .. } => (code, detail),
+            client::Response::Error { code, text, detail } => (code, text, detail),
             other => panic!("{other:?}"),
         };
+    let older = "Operation timed out - received only 1 responses.";
     let (consistency, received, block_for) = (Consistency::Serial, 1, 2);
     let detail = Detail::CasWriteUnknown { consistency, received, block_for };
     let unknown = Failure::new(ErrorCode::CasWriteUnknown, "text").with(detail);
-    assert_eq!(body(Version::V5, &unknown), (0x1700, b"\0\x08\0\0\0\x01\0\0\0\x02".to_vec()));
-    assert_eq!(body(Version::V4, &unknown), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec()));
-    let detail = Detail::CasWriteTimeout { consistency, received, block_for, contentions: 3 };
+    assert_eq!(body(Version::V5, &unknown), (0x1700, "text".into(), b"\0\x08\0\0\0\x01\0\0\0\x02".to_vec()));
+    let acks = b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec();
+    assert_eq!(body(Version::V4, &unknown), (0x1100, older.into(), acks));
+    let detail = Detail::CasWriteTimeout { consistency, received, block_for, write_type: "CAS", contentions: 3 };
     let timeout = Failure::new(ErrorCode::WriteTimeout, "text").with(detail);
-    assert_eq!(body(Version::V5, &timeout), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS\0\x03".to_vec()));
-    assert_eq!(body(Version::V4, &timeout), (0x1100, b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec()));
+    let acks = b"\0\x08\0\0\0\x01\0\0\0\x02\0\x03CAS".to_vec();
+    assert_eq!(body(Version::V5, &timeout), (0x1100, "text".into(), [&acks[..], b"\0\x03"].concat()));
+    assert_eq!(body(Version::V4, &timeout), (0x1100, older.into(), acks));
+    // The change is decided, but too few replicas are known to have it.
+    let detail = Detail::CasWriteTimeout { consistency, received, block_for, write_type: "SIMPLE", contentions: 3 };
+    let timeout = Failure::new(ErrorCode::WriteTimeout, "text").with(detail);
+    let acks = b"\0\x08\0\0\0\x01\0\0\0\x02\0\x06SIMPLE".to_vec();
+    assert_eq!(body(Version::V5, &timeout), (0x1100, "text".into(), [&acks[..], b"\0\x03"].concat()));
+    assert_eq!(body(Version::V4, &timeout), (0x1100, older.into(), acks));
 }
 
 /// Which replicas failed, and why, is known from version 5 on; version 3 knows only time-outs.

@@ -98,7 +98,7 @@ pub(crate) const CRATES: &[Crate] = &[
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,
-        layers: &[],
+        layers: &[&["replication", "topology"], &["consistency"], &["placement"], &["plan"]],
     },
     Crate {
         name: "wire",

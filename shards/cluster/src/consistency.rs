@@ -1,46 +1,72 @@
-//! Consistency levels: how many acknowledgements a request needs.
+//! Consistency levels: how many replicas of a keyspace must answer, and in which data centres.
 //!
-//! There is only one data centre, so that the LOCAL_ and EACH_ levels need as many as the plain ones. The SERIAL levels
-//! need a majority, and errors call it QUORUM.
+//! 1. [`check_read`], [`check_write`] and [`check_commit`] refuse levels that a kind of request cannot have.
+//! 2. [`Levels::required`] gives the number of answers for a level. It follows from the keyspace's replication factors,
+//!    not from the number of nodes.
+//! 3. [`Requirement::check_alive`] fails as Unavailable if fewer replicas are alive.
 
-use crate::replication::replication_factor;
+use crate::replication::Strategy;
+use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::Detail;
-use model::schema::Replication;
 use model::{Consistency, ErrorCode, Failure};
+use std::rc::Rc;
 
-/// What a request needs at some level in some keyspace.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Requirement {
-    /// The number of acknowledgements.
-    pub block_for: usize,
-}
-
-/// What a read at `level` needs, with `alive` live replicas. Fails as Unavailable, with Cassandra's text, if fewer
-/// replicas are alive than needed, and as Invalid for levels that reads cannot have (ANY).
-pub fn for_read(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
-    if level == Consistency::Any {
-        return Err(Failure::invalid("ANY ConsistencyLevel is only supported for writes"));
+/// Fails for levels that reads cannot have.
+pub fn check_read(level: Consistency) -> Result<(), Failure> {
+    match level {
+        Consistency::Any => Err(Failure::invalid("ANY ConsistencyLevel is only supported for writes")),
+        Consistency::NodeLocal => Err(node_local()),
+        _ => Ok(()),
     }
-    require(level, replication, alive)
 }
 
-/// What an unconditional write at `level` needs, with `alive` live replicas. Fails as [`for_read`] does; levels that
-/// writes cannot have are the SERIAL ones.
-pub fn for_write(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
-    if matches!(level, Consistency::Serial | Consistency::LocalSerial) {
-        return Err(Failure::invalid("You must use conditional updates for serializable writes"));
+/// Fails for levels that unconditional writes cannot have.
+pub fn check_write(level: Consistency) -> Result<(), Failure> {
+    match level {
+        Consistency::Serial | Consistency::LocalSerial => {
+            Err(Failure::invalid("You must use conditional updates for serializable writes"))
+        }
+        Consistency::NodeLocal => Err(node_local()),
+        _ => Ok(()),
     }
-    require(level, replication, alive)
 }
 
-/// What a conditional statement needs: `serial` is the level of the decision, `commit` that of writing the outcome.
-/// Fails as [`for_read`] does; only the decision is checked for enough live replicas.
-pub fn for_cas(
-    serial: Consistency,
-    commit: Consistency,
-    replication: &Replication,
-    alive: usize,
-) -> Result<Requirement, Failure> {
+/// Fails for levels that changes of the counter table named `table` cannot have.
+pub fn check_counter_write(level: Consistency, table: &str) -> Result<(), Failure> {
+    match level {
+        Consistency::Any => {
+            Err(Failure::invalid(format!("Consistency level ANY is not yet supported for counter table {table}")))
+        }
+        Consistency::Serial | Consistency::LocalSerial => {
+            Err(Failure::invalid("Counter operations are inherently non-serializable"))
+        }
+        Consistency::NodeLocal => Err(node_local()),
+        _ => Ok(()),
+    }
+}
+
+/// Fails for levels that statements of a batch cannot have. As in Cassandra, SERIAL and LOCAL_SERIAL are not refused:
+/// the batch waits for a majority.
+pub fn check_batch(level: Consistency) -> Result<(), Failure> {
+    match level {
+        Consistency::NodeLocal => Err(node_local()),
+        _ => Ok(()),
+    }
+}
+
+/// Fails for levels that writes cannot have which read before they write.
+pub fn check_reading_write(level: Consistency) -> Result<(), Failure> {
+    match level {
+        Consistency::Any => {
+            Err(Failure::invalid("Write operation require a read but consistency ANY is not supported on reads"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails unless `serial` is a level for decisions, and `commit` one for writing their outcome in a keyspace with these
+/// `levels`.
+pub fn check_conditional(serial: Consistency, commit: Consistency, levels: &Levels) -> Result<(), Failure> {
     if !serial.is_serial() {
         return Err(Failure::invalid(
             "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
@@ -49,128 +75,189 @@ pub fn for_cas(
     match commit {
         Consistency::Serial | Consistency::LocalSerial => {
             let name = commit.name();
-            return Err(Failure::invalid(format!(
+            Err(Failure::invalid(format!(
                 "{name} is not supported as conditional update commit consistency. Use ANY if you mean \"make sure it is \
                  accepted but I don't care how many replicas commit it for non-SERIAL reads\""
-            )));
+            )))
         }
-        Consistency::EachQuorum if !replication.class.ends_with("NetworkTopologyStrategy") => {
-            let class = &replication.class;
-            return Err(Failure::invalid(format!(
+        Consistency::EachQuorum if levels.by_data_center.is_none() => {
+            let class = &levels.strategy_class;
+            Err(Failure::invalid(format!(
                 "consistency level EACH_QUORUM not compatible with replication strategy ({class})"
-            )));
+            )))
         }
-        _ => {}
+        Consistency::NodeLocal => Err(node_local()),
+        _ => Ok(()),
     }
-    require(serial, replication, alive)
 }
 
-fn require(level: Consistency, replication: &Replication, alive: usize) -> Result<Requirement, Failure> {
-    let level = match level {
-        Consistency::Serial => Consistency::Quorum,
-        Consistency::LocalSerial => Consistency::LocalQuorum,
-        other => other,
-    };
-    let factor = || replication_factor(replication);
-    let block_for = match level {
-        // The coordinator itself may store the write for a replica that is down.
-        Consistency::Any => return Ok(Requirement { block_for: 1 }),
-        Consistency::One | Consistency::LocalOne => 1,
-        Consistency::Two => 2,
-        Consistency::Three => 3,
-        Consistency::Quorum
-        | Consistency::LocalQuorum
-        | Consistency::EachQuorum
-        | Consistency::Serial
-        | Consistency::LocalSerial => factor() / 2 + 1,
-        Consistency::All => factor(),
-        Consistency::NodeLocal => {
-            return Err(Failure::invalid(
-                "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes",
-            ));
-        }
-    };
-    if alive < block_for {
-        let text = format!("Cannot achieve consistency level {}", level.name());
-        let detail = Detail::Unavailable { consistency: level, required: saturate(block_for), alive: saturate(alive) };
-        return Err(Failure::new(ErrorCode::Unavailable, text).with(detail));
-    }
-    Ok(Requirement { block_for })
+fn node_local() -> Failure {
+    Failure::invalid("NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes")
 }
 
-fn saturate(count: usize) -> i32 {
+/// What each consistency level needs in one keyspace.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Levels {
+    /// The full class name of the strategy.
+    strategy_class: Rc<str>,
+    /// Replicas in all data centres.
+    total: u32,
+    /// Replicas in this node's data centre; `total` if the strategy does not know data centres.
+    local: u32,
+    here: DataCenter,
+    /// The data centres that have replicas, if the strategy knows data centres.
+    by_data_center: Option<Rc<[DataCenterQuorum]>>,
+}
+
+/// The majority of the replicas of one data centre.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct DataCenterQuorum {
+    name: String,
+    /// `None` if no node is in it.
+    data_center: Option<DataCenter>,
+    quorum: u32,
+}
+
+impl Levels {
+    /// The levels of a keyspace with this strategy, whose full class name is given, on the nodes of `topology`.
+    pub(crate) fn of(strategy: &Strategy, strategy_class: &str, topology: &Topology) -> Levels {
+        let strategy_class = strategy_class.into();
+        let total = strategy.factor(topology.nodes().len());
+        let here = topology.data_center_of(topology.here());
+        let Strategy::NetworkTopology { factors } = strategy else {
+            return Levels { strategy_class, total, local: total, here, by_data_center: None };
+        };
+        let local = factors.get(&topology.data_centers()[usize::from(here.0)]).copied().unwrap_or(0);
+        let quorum = |(name, factor): (&String, &u32)| DataCenterQuorum {
+            name: name.clone(),
+            data_center: topology.data_center(name),
+            quorum: majority(*factor),
+        };
+        Levels { strategy_class, total, local, here, by_data_center: Some(factors.iter().map(quorum).collect()) }
+    }
+
+    /// What `level` needs.
+    #[inline]
+    pub fn required(&self, level: Consistency) -> Requirement {
+        let (scope, block_for) = match level {
+            // The coordinator itself may keep the write for replicas that are down.
+            Consistency::Any | Consistency::One | Consistency::NodeLocal => (Scope::All, 1),
+            Consistency::LocalOne => (Scope::Local, 1),
+            Consistency::Two => (Scope::All, 2),
+            Consistency::Three => (Scope::All, 3),
+            Consistency::Quorum | Consistency::Serial => (Scope::All, majority(self.total)),
+            Consistency::LocalQuorum | Consistency::LocalSerial => (Scope::Local, majority(self.local)),
+            Consistency::EachQuorum => match &self.by_data_center {
+                None => (Scope::All, majority(self.total)),
+                Some(quorums) => (Scope::Each, quorums.iter().map(|each| each.quorum).sum()),
+            },
+            Consistency::All => (Scope::All, self.total),
+        };
+        Requirement { level, block_for, scope, here: self.here }
+    }
+
+    /// What a read of one partition at `level` needs. At SERIAL it reads from a majority, as at QUORUM, once the rounds
+    /// of conditional changes that were under way have ended; errors name that level.
+    #[inline]
+    pub fn required_by_read(&self, level: Consistency) -> Requirement {
+        self.required(match level {
+            Consistency::Serial => Consistency::Quorum,
+            Consistency::LocalSerial => Consistency::LocalQuorum,
+            other => other,
+        })
+    }
+
+    /// The majority of each data centre, for EACH_QUORUM; empty for strategies that do not know data centres.
+    pub(crate) fn quorums(&self) -> impl Iterator<Item = (Option<DataCenter>, u32)> + '_ {
+        self.by_data_center.iter().flat_map(|quorums| quorums.iter()).map(|each| (each.data_center, each.quorum))
+    }
+}
+
+fn majority(replicas: u32) -> u32 {
+    replicas / 2 + 1
+}
+
+/// The replicas whose answers count.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Scope {
+    /// Those of all data centres.
+    All,
+    /// Those of this node's data centre.
+    Local,
+    /// A majority in each data centre is needed.
+    Each,
+}
+
+/// What a request needs at a level in a keyspace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Requirement {
+    /// The level, as errors name it.
+    pub level: Consistency,
+    /// The number of answers.
+    pub block_for: u32,
+    pub(crate) scope: Scope,
+    pub(crate) here: DataCenter,
+}
+
+impl Requirement {
+    /// Whether the answer of a node in `data_center` counts.
+    #[inline]
+    pub(crate) fn counts(&self, data_center: DataCenter) -> bool {
+        self.scope != Scope::Local || data_center == self.here
+    }
+
+    /// Fails as Unavailable, with Cassandra's texts, if too few of `natural` are alive.
+    #[cold]
+    pub(crate) fn check_alive(
+        &self,
+        levels: &Levels,
+        topology: &Topology,
+        natural: &[NodeIndex],
+        live: &LiveNodes,
+    ) -> Result<(), Failure> {
+        if self.level == Consistency::Any {
+            return Ok(());
+        }
+        let alive = || natural.iter().filter(|node| live.contains(**node)).map(|node| topology.data_center_of(*node));
+        if self.scope == Scope::Each {
+            for each in levels.by_data_center.iter().flat_map(|quorums| quorums.iter()) {
+                let there = alive().filter(|data_center| Some(*data_center) == each.data_center).count();
+                if there < each.quorum as usize {
+                    let text = format!("Cannot achieve consistency level {} in DC {}", self.level.name(), each.name);
+                    // Cassandra says 0 here, however many are alive.
+                    return Err(self.unavailable(text, each.quorum, 0));
+                }
+            }
+        }
+        let alive = alive().filter(|data_center| self.counts(*data_center)).count();
+        if alive < self.block_for as usize {
+            let text = format!("Cannot achieve consistency level {}", self.level.name());
+            return Err(self.unavailable(text, self.block_for, alive));
+        }
+        match self.block_for {
+            // A keyspace without replicas, at ALL.
+            0 => Err(self.unavailable("Insufficient full replicas".into(), 0, 0)),
+            _ => Ok(()),
+        }
+    }
+
+    fn unavailable(&self, text: String, required: u32, alive: usize) -> Failure {
+        unavailable(self.level, text, required, alive)
+    }
+}
+
+/// The failure of a request that needs more replicas than are alive.
+pub(crate) fn unavailable(level: Consistency, text: String, required: u32, alive: usize) -> Failure {
+    let alive = u32::try_from(alive).unwrap_or(u32::MAX);
+    let detail = Detail::Unavailable { consistency: level, required: number(required), alive: number(alive) };
+    Failure::new(ErrorCode::Unavailable, text).with(detail)
+}
+
+/// A count as errors carry it.
+pub(crate) fn number(count: u32) -> i32 {
     i32::try_from(count).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::replication::tests::replication;
-
-    fn simple(factor: &str) -> Replication {
-        replication("SimpleStrategy", &[("replication_factor", factor)])
-    }
-
-    #[test]
-    fn one_replica_satisfies_what_needs_one() {
-        use Consistency::*;
-        for level in [One, LocalOne, Quorum, LocalQuorum, EachQuorum, All] {
-            assert_eq!(for_read(level, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{level:?}");
-            assert_eq!(for_write(level, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{level:?}");
-        }
-        assert_eq!(for_write(Any, &simple("1"), 0), Ok(Requirement { block_for: 1 }));
-        assert_eq!(for_read(Serial, &simple("1"), 1), Ok(Requirement { block_for: 1 }));
-        assert_eq!(for_read(One, &replication("LocalStrategy", &[]), 1), Ok(Requirement { block_for: 1 }));
-    }
-
-    #[test]
-    fn a_factor_above_the_nodes_makes_levels_unavailable() {
-        let failure = for_write(Consistency::Quorum, &simple("3"), 1).unwrap_err();
-        assert_eq!(failure.code, ErrorCode::Unavailable);
-        assert_eq!(failure.text, "Cannot achieve consistency level QUORUM");
-        let detail = Detail::Unavailable { consistency: Consistency::Quorum, required: 2, alive: 1 };
-        assert_eq!(failure.detail, detail);
-        for (level, required) in [(Consistency::Two, 2), (Consistency::Three, 3), (Consistency::All, 3)] {
-            let detail = Detail::Unavailable { consistency: level, required, alive: 1 };
-            assert_eq!(for_read(level, &simple("3"), 1).unwrap_err().detail, detail);
-        }
-        assert_eq!(for_read(Consistency::One, &simple("3"), 1), Ok(Requirement { block_for: 1 }));
-        assert_eq!(for_read(Consistency::Quorum, &simple("3"), 2), Ok(Requirement { block_for: 2 }));
-    }
-
-    #[test]
-    fn conditional_changes_need_a_majority() {
-        use Consistency::*;
-        for commit in [Any, One, Two, Three, Quorum, All, LocalQuorum, LocalOne] {
-            assert_eq!(for_cas(Serial, commit, &simple("1"), 1), Ok(Requirement { block_for: 1 }), "{commit:?}");
-        }
-        let unavailable = for_cas(LocalSerial, One, &simple("3"), 1).unwrap_err();
-        assert_eq!(unavailable.text, "Cannot achieve consistency level LOCAL_QUORUM");
-        let text = |serial, commit| for_cas(serial, commit, &simple("1"), 1).unwrap_err().text.into_owned();
-        assert_eq!(
-            text(Quorum, One),
-            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL"
-        );
-        assert!(text(Serial, LocalSerial).starts_with("LOCAL_SERIAL is not supported as conditional update commit"));
-        assert!(text(Serial, EachQuorum).starts_with("consistency level EACH_QUORUM not compatible with"));
-    }
-
-    #[test]
-    fn levels_that_do_not_fit_are_invalid() {
-        let text = |result: Result<Requirement, Failure>| {
-            let failure = result.unwrap_err();
-            assert_eq!(failure.code, ErrorCode::Invalid);
-            failure.text.into_owned()
-        };
-        let one = simple("1");
-        assert_eq!(text(for_read(Consistency::Any, &one, 1)), "ANY ConsistencyLevel is only supported for writes");
-        for level in [Consistency::Serial, Consistency::LocalSerial] {
-            let expected = "You must use conditional updates for serializable writes";
-            assert_eq!(text(for_write(level, &one, 1)), expected);
-        }
-        let expected =
-            "NODE_LOCAL consistency level is highly dangerous and should be used only for debugging purposes";
-        assert_eq!(text(for_read(Consistency::NodeLocal, &one, 1)), expected);
-        assert_eq!(text(for_write(Consistency::NodeLocal, &one, 1)), expected);
-    }
-}
+#[path = "consistency_tests.rs"]
+mod tests;

@@ -1,4 +1,15 @@
-//! Rules of a cluster without I/O: how many replicas a keyspace has, and how many of them must answer a request.
+//! Rules of a cluster without I/O: which nodes and cores have the data of a token, how many of them must answer a
+//! request, and what its client is told if they do not.
+//!
+//! Modules, from the bottom up; each imports only those before it:
+//! 1. [`topology`]: nodes, their tokens, data centres and racks, and which of them are alive. [`replication`]: the
+//!    strategies of keyspaces.
+//! 2. [`consistency`]: levels as numbers.
+//! 3. [`placement`]: who owns what.
+//! 4. [`plan`]: the steps of requests.
 
 pub mod consistency;
+pub mod placement;
+pub mod plan;
 pub mod replication;
+pub mod topology;

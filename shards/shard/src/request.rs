@@ -73,13 +73,11 @@ pub struct PreparedAnswer {
     pub warnings: Vec<String>,
 }
 
-/// How many acknowledgements a request needs, and how long it may wait for them.
+/// The acknowledgements that a request waits for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AckTerms {
-    /// The consistency level that the client asked for; errors name it.
+    /// The consistency level that the client asked for.
     pub(crate) consistency: Consistency,
-    /// Acknowledgements needed.
-    pub(crate) block_for: usize,
     /// How long it may take.
     pub(crate) timeout: Duration,
 }

@@ -77,14 +77,16 @@ pub enum Detail {
         /// `SIMPLE`, `BATCH`, `UNLOGGED_BATCH`, ...
         write_type: &'static str,
     },
-    /// [`ErrorCode::WriteTimeout`] of a conditional statement, before anything was proposed.
+    /// [`ErrorCode::WriteTimeout`] of a conditional statement, before anything was proposed or after it was decided.
     CasWriteTimeout {
-        /// The requested level.
+        /// The level of the decision, or of writing its outcome.
         consistency: Consistency,
         /// Replicas that answered.
         received: i32,
         /// Replicas needed.
         block_for: i32,
+        /// `CAS`, or `SIMPLE` when the outcome was being written.
+        write_type: &'static str,
         /// How often it had to start over because of another proposal.
         contentions: u16,
     },
@@ -134,6 +136,11 @@ pub enum Detail {
         /// Whether the data replica answered.
         data_present: bool,
     },
+    /// Why one replica failed: what it tells its coordinator, which makes of it the failure that the client gets.
+    Replica {
+        /// The reason.
+        reason: FailureReason,
+    },
     /// [`ErrorCode::AlreadyExists`]; the table's name is empty for a keyspace.
     AlreadyExists {
         /// The keyspace.
@@ -168,6 +175,22 @@ pub enum FailureReason {
     IncompatibleSchema = 3,
     ReadSize = 4,
     NodeDown = 5,
+    IndexNotAvailable = 6,
+}
+
+impl FailureReason {
+    /// Its name in error texts.
+    pub fn name(self) -> &'static str {
+        match self {
+            FailureReason::Unknown => "UNKNOWN",
+            FailureReason::ReadTooManyTombstones => "READ_TOO_MANY_TOMBSTONES",
+            FailureReason::Timeout => "TIMEOUT",
+            FailureReason::IncompatibleSchema => "INCOMPATIBLE_SCHEMA",
+            FailureReason::ReadSize => "READ_SIZE",
+            FailureReason::NodeDown => "NODE_DOWN",
+            FailureReason::IndexNotAvailable => "INDEX_NOT_AVAILABLE",
+        }
+    }
 }
 
 impl Failure {

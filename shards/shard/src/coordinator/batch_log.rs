@@ -8,15 +8,16 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch in the table is applied eventually.
 
-use super::write::{Routed, apply};
+use super::write::{Routed, plans, write_planned};
 use crate::replica;
 use crate::request::AckTerms;
 use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
+use cluster::plan::{WritePlan, WriteType, postponed};
 use cql::plan::EvaluationContext;
 use engine::batch_log::BatchId;
 use engine::store::Truncation;
-use model::{Consistency, Failure, Home, Mutation, TableId};
+use model::{Consistency, Failure, Mutation, Schema, TableId};
 use std::time::Duration;
 
 /// Pause between two attempts to apply mutations that failed.
@@ -24,7 +25,10 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// Applies the mutations of a batch, all or none.
 pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
+    let plans = plans(shard, &mutations, WriteType::Batch, terms)?;
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
+    let batches = shard.placement_of(&table)?;
+    let mut log_plan = WritePlan::of_batch_log(&batches, shard.topology().here(), shard.id().0);
     let mut context = shard.evaluation();
     let id = shard.store().batch_id(shard.clock().timestamp(), || context.timeuuid());
     let stored: Vec<Mutation> = mutations.iter().map(|routed| routed.mutation.clone()).collect();
@@ -33,9 +37,10 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     match runtime::timeout(terms.timeout, shard.store().put_batch(&table, id, &stored)).await {
         Some(Ok(())) => shard.trace(|| "Adding to batches memtable".into()),
         Some(Err(error)) => return Err(replica::failure(&shard.schema_ref(), Some(table.id), error)),
-        None => return Err(terms.write_timed_out("BATCH_LOG")),
+        None => return Err(log_plan.expired()),
     }
-    match apply(shard, mutations.clone(), terms).await {
+    let required = plans.first().map(WritePlan::requirement);
+    match write_planned(shard, mutations.clone(), plans, WriteType::Batch, terms.timeout).await {
         Ok(()) => {
             remove(shard, id);
             Ok(())
@@ -48,7 +53,10 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
                 retry(&owner, &mutations, consistency).await;
                 remove(&owner, id);
             });
-            Err(terms.write_timed_out("BATCH"))
+            Err(match required {
+                Some(required) => postponed(required),
+                None => failure,
+            })
         }
     }
 }
@@ -70,9 +78,15 @@ fn remove(shard: &Shard, id: BatchId) {
     });
 }
 
+/// Applies the mutations of a batch that is in the batch log.
+async fn apply(shard: &Shard, mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
+    let plans = plans(shard, &mutations, WriteType::Batch, terms)?;
+    write_planned(shard, mutations, plans, WriteType::Batch, terms.timeout).await
+}
+
 /// Applies mutations, retrying until all are applied.
 async fn retry(shard: &Shard, mutations: &[Routed], consistency: Consistency) {
-    let terms = AckTerms { consistency, block_for: 1, timeout: shard.config().write_timeout };
+    let terms = AckTerms { consistency, timeout: shard.config().write_timeout };
     loop {
         runtime::sleep(RETRY).await;
         if apply(shard, mutations.to_vec(), &terms).await.is_ok() {
@@ -86,10 +100,10 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     for batch in shard.store().stored_batches(&table, truncations).await? {
         tracing::info!(mutations = batch.mutations.len(), "a batch of an earlier run is applied");
-        let routed =
-            batch.mutations.into_iter().map(|mutation| Routed { mutation, home: Home::ByToken, counts: false });
-        let mutations: Vec<Routed> = routed.collect();
-        let terms = AckTerms { consistency: Consistency::One, block_for: 1, timeout: shard.config().write_timeout };
+        let schema = shard.schema();
+        let mutations: Vec<Routed> =
+            batch.mutations.into_iter().filter_map(|mutation| routed(&schema, mutation)).collect();
+        let terms = AckTerms { consistency: Consistency::One, timeout: shard.config().write_timeout };
         let applied = apply(shard, mutations.clone(), &terms).await;
         let owner = shard.clone();
         runtime::spawn(async move {
@@ -100,4 +114,10 @@ pub(crate) async fn replay(shard: &Shard, truncations: &[(TableId, Truncation)])
         });
     }
     Ok(())
+}
+
+/// A mutation of a stored batch, with its first table; `None` if there is no such table.
+fn routed(schema: &Schema, mutation: Mutation) -> Option<Routed> {
+    let table = schema.table_by_id(mutation.updates().next()?.table)?.clone();
+    Some(Routed { mutation, table, counts: false })
 }

@@ -1,20 +1,21 @@
 //! Bringing reads and writes to the cores that own their partitions, and waiting for acknowledgements.
 //!
-//! 1. The consistency level and the keyspace's replication determine how many acknowledgements are needed, or that the
-//!    request is Unavailable ([`terms`]).
-//! 2. `Shard::route` names the core that owns a partition. If it is this core, the request is a plain call of
+//! 1. The placement of a table names the replicas of a partition, each with its core (`Shard::placement_of`).
+//! 2. A plan of `cluster` says which of them are asked and how many answers are needed, or that the request is
+//!    Unavailable; what happens is told to the plan, and it says what the client gets.
+//! 3. This node is the only one, so a partition has one replica. If that is this core, the request is a plain call of
 //!    `replica`, otherwise a message and its reply.
-//! 3. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
+//! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.
 //!
 //! Invariants: a request for a partition of this core sends no message; one for another core sends one and gets one
 //! back.
 
+pub(crate) mod asked_replica;
 pub(crate) mod batch_log;
 pub(crate) mod cas;
 pub(crate) mod read;
 pub(crate) mod scan;
-pub(crate) mod terms;
 pub(crate) mod write;
 
 use model::Failure;

@@ -3,8 +3,9 @@
 //! Most reads are of one partition that this core has in memory. So each step is a pair: `read_*_now` answers without
 //! awaiting, or returns what is pending; `finish_*` is its async twin.
 
+use super::asked_replica::AskedReplica;
 use super::too_many_calls;
-use crate::guards::tombstones::{self, ScanCounts, Tombstones};
+use crate::guards::tombstones::{ScanCounts, Tombstones};
 use crate::mailbox::Call;
 use crate::messages::data::{ReadCall, ReadReply, ReadRequest};
 use crate::messages::{Reply, Request};
@@ -14,14 +15,15 @@ use crate::request::AckTerms;
 use crate::rows::block::RowBlock;
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
+use cluster::placement::TablePlacement;
 use cql::plan::Selector;
 use engine::PrefetchStage;
 use engine::index::IndexLookup;
-use model::failure::Detail;
 use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
-use model::{ColumnId, DecoratedKey, ErrorCode, Failure, Home, Table};
+use model::{ColumnId, DecoratedKey, Failure, Table, Token, TokenRange};
 use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
+use std::rc::Rc;
 use std::sync::Arc;
 
 /// A page ends when it has this many bytes, even if it lacks rows.
@@ -39,8 +41,8 @@ const WINDOW_KEYS: usize = 16;
 pub(crate) struct ReadPlan {
     /// The table.
     pub(crate) table: Arc<Table>,
-    /// Where the table's partitions live.
-    pub(crate) home: Home,
+    /// Where the table's partitions are.
+    pub(crate) placement: Rc<TablePlacement>,
     /// The columns of the result.
     pub(crate) selection: Arc<[Selector]>,
     /// See [`ReadCommand::row_columns`].
@@ -125,19 +127,18 @@ impl ReadPlan {
         ReadRequest { command, selection, filter, index, bytes_max, places }
     }
 
-    /// Adds the detail that clients get to a replica's failure.
-    #[cold]
-    pub(crate) fn failed(&self, failure: Failure) -> Failure {
-        if failure.code != ErrorCode::ReadFailure || failure.detail != Detail::None {
-            return failure;
-        }
-        failure.with(Detail::ReadFailure {
-            consistency: self.terms.consistency,
-            received: 0,
-            block_for: self.terms.block_for as i32,
-            failures: Vec::new(),
-            data_present: false,
-        })
+    /// The replica to read a partition from.
+    ///
+    /// # Errors
+    /// Unavailable if too few replicas are alive.
+    #[inline]
+    pub(crate) fn ask_partition(&self, shard: &Shard, token: Token) -> Result<AskedReplica, Failure> {
+        AskedReplica::of_partition(shard, &self.placement, self.terms.consistency, token)
+    }
+
+    /// The node to read a range from. Fails as [`ReadPlan::ask_partition`] does.
+    pub(crate) fn ask_range(&self, shard: &Shard, range: &TokenRange) -> Result<AskedReplica, Failure> {
+        AskedReplica::of_range(shard, &self.placement, self.terms.consistency, range)
     }
 
     /// Adds the counts of one read to `met`. Fails if they exceed the tombstone threshold. `limit` is the number of
@@ -152,10 +153,20 @@ impl ReadPlan {
     ) -> Result<(), Failure> {
         met.add(part);
         match met.dead > 0 && self.tombstones.are_too_many(met, key, limit) {
-            true => {
-                Err(tombstones::failure(shard.config().storage_address(), self.terms.consistency, self.terms.block_for))
-            }
+            true => Err(self.too_many_tombstones(shard, key)),
             false => Ok(()),
+        }
+    }
+
+    #[cold]
+    fn too_many_tombstones(&self, shard: &Shard, key: Option<&DecoratedKey>) -> Failure {
+        let asked = match key {
+            Some(key) => self.ask_partition(shard, key.token),
+            None => self.ask_range(shard, &TokenRange::FULL),
+        };
+        match asked {
+            Ok(asked) => asked.met_too_many_tombstones(shard),
+            Err(unavailable) => unavailable,
         }
     }
 
@@ -189,7 +200,7 @@ pub(crate) enum KeyRead {
     /// The answer.
     Done(ReadReply),
     /// The read must go to another core or wait on this one; the last field says when it began.
-    Pending(ReadRequest, ShardId, Instant),
+    Pending(ReadRequest, AskedReplica, Instant),
 }
 
 /// Reads one partition without awaiting if this core has it in memory; otherwise [`finish_key`] must do the rest.
@@ -201,31 +212,34 @@ pub(crate) fn read_key_now(
     limits: PageLimits,
     places: bool,
 ) -> Result<KeyRead, Failure> {
-    let to = shard.route(plan.home, key.token);
-    if to == shard.id() {
+    let asked = plan.ask_partition(shard, key.token)?;
+    let is_here = ShardId(asked.replica.shard) == shard.id();
+    if is_here {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
-    if to != shard.id() {
-        return Ok(KeyRead::Pending(request, to, began));
+    if !is_here {
+        return Ok(KeyRead::Pending(request, asked, began));
     }
     match replica::read_now(shard, &request, Vec::new()) {
-        None => Ok(KeyRead::Pending(request, to, began)),
+        None => Ok(KeyRead::Pending(request, asked, began)),
         Some(Ok(reply)) => {
+            asked.answered();
             shard.metrics().read_here(&plan.table.id, began, reply.scanned);
             Ok(KeyRead::Done(reply))
         }
-        Some(Err(failure)) => Err(plan.failed(failure)),
+        Some(Err(failure)) => Err(asked.failed(shard, failure)),
     }
 }
 
 /// Finishes a read that [`read_key_now`] began, within the deadline.
 async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<ReadReply, Failure> {
-    let (request, to, began) = match begun {
+    let (request, asked, began) = match begun {
         KeyRead::Done(reply) => return Ok(reply),
-        KeyRead::Pending(request, to, began) => (request, to, began),
+        KeyRead::Pending(request, asked, began) => (request, asked, began),
     };
+    let to = ShardId(asked.replica.shard);
     let read = if to == shard.id() {
         // Boxed, so that reads that do not wait have smaller futures.
         Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
@@ -236,9 +250,9 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
     match read {
         Some(result) => {
             plan.took(shard, Measure::CoordinatorRead, began);
-            result.map_err(|failure| plan.failed(failure))
+            asked.finish(shard, result)
         }
-        None => Err(plan.terms.read_timed_out()),
+        None => Err(asked.expired()),
     }
 }
 

@@ -10,6 +10,7 @@
 //! resumes from the position of its last row, whatever core that came from, so that the number of cores may change
 //! between two pages.
 
+use super::asked_replica::AskedReplica;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_on, result_too_large};
 use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::ReadReply;
@@ -18,7 +19,7 @@ use crate::rows::block::{RowBlock, merge_counted};
 use crate::shard_state::Shard;
 use model::query::{Partitions, ReadEnd, Resume};
 use model::token::{Token, TokenRange};
-use model::{DecoratedKey, Failure, Home};
+use model::{DecoratedKey, Failure};
 use runtime::ShardId;
 use runtime::sync::join_all;
 
@@ -84,13 +85,9 @@ impl Stream {
     }
 }
 
-/// The cores that have rows of the plan's table.
-fn owners(plan: &ReadPlan) -> Vec<ShardId> {
-    let count = match plan.home {
-        Home::Shard0 => 1,
-        Home::ByToken => runtime::shard_count() as u16,
-    };
-    (0..count).map(ShardId).collect()
+/// The cores of a node that have rows of the plan's table.
+fn owners(plan: &ReadPlan, asked: &AskedReplica) -> Vec<ShardId> {
+    plan.placement.shards_of(asked.replica.node).map(ShardId).collect()
 }
 
 /// Reads a page of the rows of `range` in token order, starting after `resume`.
@@ -102,23 +99,25 @@ pub(crate) async fn scan(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let began = runtime::now();
-    match runtime::timeout(plan.terms.timeout, merge(shard, plan, range, resume, limits)).await {
+    let asked = plan.ask_range(shard, &range)?;
+    let owners = owners(plan, &asked);
+    match runtime::timeout(plan.terms.timeout, merge(shard, plan, owners, range, resume, limits)).await {
         Some(page) => {
             plan.took(shard, Measure::CoordinatorScan, began);
-            page.map_err(|failure| plan.failed(failure))
+            asked.finish(shard, page)
         }
-        None => Err(plan.terms.read_timed_out()),
+        None => Err(asked.expired()),
     }
 }
 
 async fn merge(
     shard: &Shard,
     plan: &ReadPlan,
+    owners: Vec<ShardId>,
     range: TokenRange,
     resume: Option<Resume>,
     limits: PageLimits,
 ) -> Result<Page, Failure> {
-    let owners = owners(plan);
     let share = limits.rows_max.div_ceil(owners.len() as u64);
     trace_ranges(shard, owners.len());
     // A single core fills the page with one block.
@@ -225,15 +224,18 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();
             for key in keys {
-                let to = shard.route(plan.home, key.token);
-                parts.push(aggregate_on(shard, plan, to, Partitions::Key(key.clone())).await?);
+                let asked = plan.ask_partition(shard, key.token)?;
+                let part = aggregate_on(shard, plan, ShardId(asked.replica.shard), Partitions::Key(key.clone())).await;
+                parts.push(asked.finish_in_time(shard, part)?);
             }
             parts
         }
         Aggregated::Range(range) => {
+            let asked = plan.ask_range(shard, range)?;
             let read = |to| aggregate_on(shard, plan, to, Partitions::Range(range.clone()));
-            let reads = owners(plan).into_iter().map(read);
-            let mut parts = join_all(reads.collect()).await.into_iter().collect::<Result<Vec<RowBlock>, Failure>>()?;
+            let reads = owners(plan, &asked).into_iter().map(read);
+            let parts = join_all(reads.collect()).await.into_iter().collect::<Option<Result<Vec<RowBlock>, Failure>>>();
+            let mut parts = asked.finish_in_time(shard, parts)?;
             parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
             parts
         }
@@ -243,12 +245,13 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
     Ok(merge_counted(&plan.selection, &parts))
 }
 
+/// Aggregates over the partitions of one core; `None` if a call takes too long.
 async fn aggregate_on(
     shard: &Shard,
     plan: &ReadPlan,
     to: ShardId,
     partitions: Partitions,
-) -> Result<RowBlock, Failure> {
+) -> Option<Result<RowBlock, Failure>> {
     let mut parts = Vec::new();
     let mut resume = None;
     let mut met = ScanCounts::default();
@@ -258,11 +261,13 @@ async fn aggregate_on(
     };
     loop {
         let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
-        let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await {
-            Some(reply) => reply.map_err(|failure| plan.failed(failure))?,
-            None => return Err(plan.terms.read_timed_out()),
+        let reply = match runtime::timeout(plan.terms.timeout, read_on(shard, to, request)).await? {
+            Ok(reply) => reply,
+            Err(failure) => return Some(Err(failure)),
         };
-        plan.count(shard, &mut met, reply.scanned, key, u64::MAX)?;
+        if let Err(failure) = plan.count(shard, &mut met, reply.scanned, key, u64::MAX) {
+            return Some(Err(failure));
+        }
         if reply.block.rows > 0 {
             parts.push(reply.block);
         }
@@ -270,7 +275,7 @@ async fn aggregate_on(
             plan.tombstones.end(&met, key, u64::MAX);
         }
         if reply.end == ReadEnd::Exhausted {
-            return Ok(merge_counted(&plan.selection, &parts));
+            return Some(Ok(merge_counted(&plan.selection, &parts)));
         }
         resume = reply.last;
     }

@@ -1,4 +1,4 @@
-//! Bringing mutations to the cores that own them and counting their acknowledgements.
+//! Bringing mutations to the cores that own them.
 
 use super::too_many_calls;
 use crate::messages::Request;
@@ -6,21 +6,39 @@ use crate::metrics::WrittenTables;
 use crate::replica::{self, counters};
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
-use model::failure::Outcome;
-use model::{Failure, Home, Mutation};
+use cluster::plan::{WritePlan, WriteType, combined};
+use model::{Failure, Mutation, Table, Token};
+use runtime::ShardId;
 use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// A mutation with what is needed to find its owner.
+/// A mutation with what is needed to find its replicas.
 #[derive(Clone)]
 pub(crate) struct Routed {
     /// The change of one partition.
     pub(crate) mutation: Mutation,
-    /// Where the partitions of its table live.
-    pub(crate) home: Home,
-    /// Whether its table has counters.
+    /// The first table that it changes.
+    pub(crate) table: Arc<Table>,
+    /// Whether its tables have counters.
     pub(crate) counts: bool,
+}
+
+/// The plan of a write to the partitions of `table` that have `token`.
+///
+/// # Errors
+/// Unavailable if too few replicas are alive; Invalid if the table was dropped.
+pub(crate) fn plan(
+    shard: &Shard,
+    table: &Table,
+    token: Token,
+    write_type: WriteType,
+    terms: &AckTerms,
+) -> Result<WritePlan, Failure> {
+    let placement = shard.placement_of(table)?;
+    WritePlan::new(terms.consistency, write_type, placement.replicas(token), shard.live_nodes())
 }
 
 /// Writes all of `mutations` concurrently. If one fails definitely while another may have taken effect, the outcome of
@@ -36,48 +54,82 @@ pub(crate) fn write(
     apply(shard, mutations, terms)
 }
 
-/// Writes the mutations of a batch that is in the batch log: like [`write`], but without its event in the trace.
-pub(crate) async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
+async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> Result<(), Failure> {
     let write_type = match mutations.first() {
-        Some(routed) if routed.counts => "COUNTER",
-        _ if mutations.len() > 1 => "UNLOGGED_BATCH",
-        _ => "SIMPLE",
+        Some(routed) if routed.counts => WriteType::Counter,
+        _ if mutations.len() > 1 => WriteType::UnloggedBatch,
+        _ => WriteType::Simple,
     };
-    let result = match mutations.len() {
-        0 => return Ok(()),
-        1 => {
-            let Some(routed) = mutations.pop() else { return Ok(()) };
-            write_one(shard, routed, terms, write_type).await
-        }
-        _ => Box::pin(write_many(shard, mutations, terms, write_type)).await,
-    };
-    result.map_err(|failure| match failure.outcome {
-        Outcome::NotApplied => failure,
-        Outcome::Unknown => terms.unknown_write(failure, write_type),
-    })
+    if mutations.len() > 1 {
+        let plans = plans(shard, &mutations, write_type, terms)?;
+        return Box::pin(write_planned(shard, mutations, plans, write_type, terms.timeout)).await;
+    }
+    let Some(routed) = mutations.pop() else { return Ok(()) };
+    let plan = plan(shard, &routed.table, routed.mutation.token(), write_type, terms)?;
+    write_one(shard, routed, plan, terms.timeout).await
 }
 
-async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms, write_type: &'static str) -> Result<(), Failure> {
-    let to = shard.route(routed.home, routed.mutation.token());
-    if to != shard.id() {
-        if !shard.mailbox().has_room() {
-            return Err(too_many_calls());
+/// The plans of several writes that make one request; fails as [`plan`] does.
+pub(crate) fn plans(
+    shard: &Shard,
+    mutations: &[Routed],
+    write_type: WriteType,
+    terms: &AckTerms,
+) -> Result<Vec<WritePlan>, Failure> {
+    let plan = |routed: &Routed| plan(shard, &routed.table, routed.mutation.token(), write_type, terms);
+    mutations.iter().map(plan).collect()
+}
+
+/// Writes several mutations by their plans.
+pub(crate) async fn write_planned(
+    shard: &Shard,
+    mutations: Vec<Routed>,
+    plans: Vec<WritePlan>,
+    write_type: WriteType,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let required: Vec<_> = plans.iter().map(WritePlan::requirement).collect();
+    let writes = mutations.into_iter().zip(plans).map(|(routed, plan)| write_one(shard, routed, plan, timeout));
+    let results = join_all(writes.collect()).await;
+    combined(results, write_type, |at| required[at])
+}
+
+async fn write_one(shard: &Shard, routed: Routed, mut plan: WritePlan, timeout: Duration) -> Result<(), Failure> {
+    // This node is the only one, so there is one replica at most.
+    let Some(replica) = plan.targets().next() else { return Ok(()) };
+    let written = match ShardId(replica.shard) {
+        to if to == shard.id() => write_here(shard, routed, timeout).await,
+        to => write_on(shard, to, routed, timeout).await,
+    };
+    match written {
+        Some(Ok(())) => {
+            plan.acknowledged(replica);
+            Ok(())
         }
-        let (written, counts) = (WrittenTables::of(&routed.mutation), routed.counts);
-        let request = match routed.counts {
-            true => Request::MutateCounters(routed.mutation),
-            false => Request::Mutate { mutation: routed.mutation, system: false },
-        };
-        let call = shard.mailbox().call(to, request);
-        let began = runtime::now();
-        return match Box::pin(runtime::timeout(terms.timeout, call)).await {
-            Some(reply) => {
-                shard.metrics().coordinated(&written, counts, began);
-                reply.done()
-            }
-            None => Err(terms.write_timed_out(write_type)),
-        };
+        Some(Err(failure)) => plan.failed(replica, failure, shard.topology()).map_or(Ok(()), Err),
+        None => Err(plan.expired()),
     }
+}
+
+/// Writes on another core; `None` if it takes too long.
+async fn write_on(shard: &Shard, to: ShardId, routed: Routed, timeout: Duration) -> Option<Result<(), Failure>> {
+    if !shard.mailbox().has_room() {
+        return Some(Err(too_many_calls()));
+    }
+    let (written, counts) = (WrittenTables::of(&routed.mutation), routed.counts);
+    let request = match counts {
+        true => Request::MutateCounters(routed.mutation),
+        false => Request::Mutate { mutation: routed.mutation, system: false },
+    };
+    let call = shard.mailbox().call(to, request);
+    let began = runtime::now();
+    let reply = Box::pin(runtime::timeout(timeout, call)).await?;
+    shard.metrics().coordinated(&written, counts, began);
+    Some(reply.done())
+}
+
+/// Writes on this core; `None` if it takes too long, and then the write goes on.
+async fn write_here(shard: &Shard, routed: Routed, timeout: Duration) -> Option<Result<(), Failure>> {
     let owner = shard.clone();
     let mut applying: Pin<Box<_>> = Box::pin(async move {
         match routed.counts {
@@ -90,28 +142,10 @@ async fn write_one(shard: &Shard, routed: Routed, terms: &AckTerms, write_type: 
             false => replica::mutate_here(&owner, routed.mutation).await,
         }
     });
-    match runtime::timeout(terms.timeout, applying.as_mut()).await {
-        Some(result) => result,
-        None => {
-            // What is in the log must also reach the memtable, so the write goes on without its client.
-            runtime::spawn(applying);
-            Err(terms.write_timed_out(write_type))
-        }
+    let result = runtime::timeout(timeout, applying.as_mut()).await;
+    if result.is_none() {
+        // What is in the log must also reach the memtable, so the write goes on without its client.
+        runtime::spawn(applying);
     }
-}
-
-async fn write_many(
-    shard: &Shard,
-    mutations: Vec<Routed>,
-    terms: &AckTerms,
-    write_type: &'static str,
-) -> Result<(), Failure> {
-    let writes = mutations.into_iter().map(|routed| write_one(shard, routed, terms, write_type));
-    let mut results = join_all(writes.collect()).await;
-    let Some(at) = results.iter().position(Result::is_err) else { return Ok(()) };
-    let applied = results.iter().any(|result| match result {
-        Ok(()) => true,
-        Err(failure) => failure.outcome == Outcome::Unknown,
-    });
-    results.swap_remove(at).map_err(|failure| if applied { failure.unknown() } else { failure })
+    result
 }

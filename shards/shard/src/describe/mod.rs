@@ -13,6 +13,7 @@ mod statement;
 use crate::config::Config;
 use crate::schema::local::Identity;
 use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
+use cluster::placement::Placement;
 use cql::plan::{Describe, DescribeTarget};
 use model::identifier::quoted;
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
@@ -20,7 +21,6 @@ use model::types::UserType;
 use model::value::push_element;
 use model::{ColumnSpec, CqlType, Failure, Index, Keyspace, RingToken, Schema, Table};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 /// The snitch that Cassandra wraps around the configured one, and so the name that DESCRIBE CLUSTER shows.
@@ -34,12 +34,13 @@ pub(crate) struct Described {
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
-/// Describes what `target` names in `schema`; `config` and `identity` are for DESCRIBE CLUSTER. Fails with Invalid if
-/// it does not exist.
+/// Describes what `target` names in `schema`; `config`, `identity` and `placement` are for DESCRIBE CLUSTER. Fails with
+/// Invalid if it does not exist.
 pub(crate) fn describe(
     schema: &Schema,
     config: &Config,
     identity: &Identity,
+    placement: &Placement,
     describe: &Describe,
 ) -> Result<Described, Failure> {
     let session = describe.session_keyspace.as_deref();
@@ -54,7 +55,7 @@ pub(crate) fn describe(
         Failure::invalid(format!("{what} '{name}' not found in '{}'", keyspace.name))
     };
     match &describe.target {
-        DescribeTarget::Cluster => Ok(cluster(config, identity, session)),
+        DescribeTarget::Cluster => Ok(cluster(config, identity, placement, session)),
         DescribeTarget::Keyspaces => Ok(list(sorted_keyspaces(schema).into_iter().map(Thing::Keyspace))),
         DescribeTarget::Tables => {
             let keyspaces = listed_keyspaces(schema, session)?;
@@ -303,24 +304,31 @@ fn statements(things: &[Thing<'_>], internals: bool) -> Described {
 
 /// The answer to DESCRIBE CLUSTER. With a user keyspace in use it also says who owns which range, named by its last
 /// token.
-fn cluster(config: &Config, identity: &Identity, session: Option<&str>) -> Described {
+fn cluster(config: &Config, identity: &Identity, placement: &Placement, session: Option<&str>) -> Described {
     let mut specs = columns([("cluster", CqlType::Text), ("partitioner", CqlType::Text), ("snitch", CqlType::Text)]);
     let partitioner = config.partitioner.simple_name();
     let mut values =
         vec![config.cluster_name.clone().into_bytes(), partitioner.as_bytes().to_vec(), SNITCH.as_bytes().to_vec()];
-    if session.is_some_and(|keyspace| !is_system(keyspace)) {
+    if let Some(keyspace) = session.filter(|keyspace| !is_system(keyspace)) {
         let endpoints = CqlType::List { element: CqlType::Text.into(), frozen: true };
         let cql_type = CqlType::Map { key: CqlType::Text.into(), value: endpoints.into(), frozen: false };
         specs.extend(columns([("range_ownership", cql_type)]));
-        let endpoint = format!("/{}", SocketAddr::new(config.listen_address, config.storage_port));
-        let mut owners = 1i32.to_be_bytes().to_vec();
-        push_element(&mut owners, Some(endpoint.as_bytes()));
-        let mut tokens: Vec<String> = identity.tokens.iter().map(RingToken::to_string).collect();
-        tokens.sort();
-        let mut ownership = (tokens.len() as i32).to_be_bytes().to_vec();
-        for token in &tokens {
+        let owners = |token: &RingToken| {
+            let nodes = placement.keyspace(keyspace).map_or(&[][..], |placed| placed.nodes_of(token.token()));
+            let mut owners = (nodes.len() as i32).to_be_bytes().to_vec();
+            for node in nodes {
+                let endpoint = format!("/{}", placement.topology().node(*node).address);
+                push_element(&mut owners, Some(endpoint.as_bytes()));
+            }
+            owners
+        };
+        let mut ranges: Vec<(String, Vec<u8>)> =
+            identity.tokens.iter().map(|token| (token.to_string(), owners(token))).collect();
+        ranges.sort();
+        let mut ownership = (ranges.len() as i32).to_be_bytes().to_vec();
+        for (token, owners) in &ranges {
             push_element(&mut ownership, Some(token.as_bytes()));
-            push_element(&mut ownership, Some(&owners));
+            push_element(&mut ownership, Some(owners));
         }
         values.push(ownership);
     }

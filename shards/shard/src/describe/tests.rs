@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::sample as config;
 use crate::schema::system_schema;
+use cluster::topology::{NodeIndex, Topology};
 use cql::plan::DescribeTarget as Target;
 use model::schema::{Replication, TableOptions};
 use model::{Column, ColumnId, ColumnKind, TableId, value};
@@ -14,7 +15,9 @@ fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) 
         generation: 1,
     };
     let request = Describe { target, internals, session_keyspace: session.map(str::to_string) };
-    describe(schema, &config(), &identity, &request)
+    let topology = Topology::new(vec![identity.node(&config(), 2)], NodeIndex(0));
+    let placement = Placement::new(topology.into(), schema);
+    describe(schema, &config(), &identity, &placement, &request)
 }
 
 /// The cells of all rows as text.

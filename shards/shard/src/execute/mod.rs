@@ -13,16 +13,17 @@ mod values;
 pub(crate) mod write;
 
 use crate::describe;
-use crate::messages::Request;
 use crate::messages::schema::Defined;
+use crate::messages::{Reply, Request};
 use crate::planning::{ParseTrace, plan_text, prepared};
 use crate::request::{Answer, Response, Rows, Session};
 use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables;
+use cluster::plan::TruncatePlan;
 use cql::plan::{Describe, Plan};
-use model::{ErrorCode, Failure, QueryParameters};
+use model::{Failure, QueryParameters};
 use runtime::ShardId;
 use std::sync::Arc;
 use values::binding::{Values, wrong_count_executed, wrong_count_queried};
@@ -102,14 +103,15 @@ async fn run(
         Plan::Truncate(table) => {
             let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
             let call = Box::pin(shard.call(ShardId(0), Request::Truncate(table.id)));
-            match runtime::timeout(timeout, call).await {
-                Some(reply) => reply.done()?,
-                None => {
-                    return Err(
-                        Failure::new(ErrorCode::Truncate, "Truncate timed out - received only 0 responses").unknown()
-                    );
-                }
-            }
+            let mut plan = TruncatePlan::new(shard.topology(), shard.live_nodes())?;
+            let here = shard.topology().here();
+            let result = match runtime::timeout(timeout, call).await.map(Reply::done) {
+                Some(Ok(())) => plan.truncated(here, shard.topology()),
+                Some(Err(failure)) => plan.failed(here, failure, shard.topology()),
+                None => Some(Err(plan.expired())),
+            };
+            // This node is the only one, so its answer is the last.
+            result.unwrap_or(Ok(()))?;
             Response::Void
         }
         Plan::Use(_) if !shard.config().use_statements => {
@@ -137,7 +139,8 @@ fn describe_page(
     plan: &Describe,
     parameters: &QueryParameters<'_>,
 ) -> Result<Rows, Failure> {
-    let described = describe::describe(&shard.schema_ref(), shard.config(), shard.identity(), plan)?;
+    let placement = shard.placement();
+    let described = describe::describe(&shard.schema_ref(), shard.config(), shard.identity(), &placement, plan)?;
     let first = match parameters.paging_state {
         Some(state) => paging::decode_describe(state, statement.fingerprint)?,
         None => 0,

@@ -7,12 +7,10 @@
 //!
 //! Invariants: the tables of this node alone, such as its schema, are read whatever they hold, as in Cassandra.
 
-use model::failure::{Detail, FailureReason};
 use model::schema::VIRTUAL_KEYSPACES;
-use model::{Consistency, DecoratedKey, ErrorCode, Failure, Table, Token};
+use model::{DecoratedKey, Table, Token};
 use runtime::Instant;
 use std::cell::{Cell, RefCell};
-use std::net::IpAddr;
 use std::time::Duration;
 
 /// How long the log is quiet about tombstones after a line about some.
@@ -117,20 +115,6 @@ impl Tombstones {
     pub(crate) fn take(&self) -> Vec<ScanNote> {
         self.notes.take()
     }
-}
-
-/// The failure of a read in which this node, of this address and port, met too many tombstones.
-pub(crate) fn failure((address, port): (IpAddr, u16), consistency: Consistency, block_for: usize) -> Failure {
-    let text = format!(
-        "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /{address}:{port}"
-    );
-    Failure::new(ErrorCode::ReadFailure, text).with(Detail::ReadFailure {
-        consistency,
-        received: 0,
-        block_for: block_for as i32,
-        failures: vec![(address, FailureReason::ReadTooManyTombstones)],
-        data_present: false,
-    })
 }
 
 /// Reports a note about a query: writes a line of the log if one is due, and returns the client's warning unless the

@@ -1,16 +1,17 @@
 //! Reads and writes that one core requests from another.
 
 use crate::guards::tombstones::ScanCounts;
-use crate::request::AckTerms;
 use crate::rows::block::{RowBlock, RowPlaces};
 use crate::rows::filter::RowFilter;
+use cluster::plan::CasPlan;
 use cql::plan::{Modify, Selector};
 use engine::index::IndexLookup;
 use model::query::{ReadCommand, ReadEnd, Resume};
 use model::value::BoundValue;
-use model::{ColumnId, Consistency, DecoratedKey, Failure, Home, Table, TableId};
+use model::{ColumnId, DecoratedKey, Failure, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A read, and the form of its result.
 #[derive(Clone, Debug)]
@@ -117,8 +118,6 @@ pub struct ListChange {
     pub(crate) bound: Vec<OwnedBound>,
     /// The serialised partition key.
     pub(crate) key: Vec<u8>,
-    /// Where the table's partitions live.
-    pub(crate) home: Home,
     pub(crate) when: WriteTimes,
 }
 
@@ -174,13 +173,12 @@ pub struct ConditionalRequest {
     pub(crate) statements: Vec<ConditionalStatement>,
     /// The columns that the answer shows if the change is not applied.
     pub(crate) shown: Arc<[ColumnId]>,
-    /// Where the table's partitions live.
-    pub(crate) home: Home,
-    /// SERIAL or LOCAL_SERIAL.
-    pub(crate) serial: Consistency,
+    /// Who takes part, and what the client is told.
+    pub(crate) plan: CasPlan,
     /// The request's time, seconds since 1970.
     pub(crate) now_in_seconds: i64,
-    pub(crate) terms: AckTerms,
+    /// How long the decision may take.
+    pub(crate) timeout: Duration,
 }
 
 /// One statement of a conditional change with its values.

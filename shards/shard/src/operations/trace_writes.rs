@@ -2,9 +2,9 @@
 //!
 //! The session of a request that could not be parsed has only its duration, as in Cassandra.
 
-use crate::coordinator::terms::write_terms;
 use crate::coordinator::write::{Routed, write as write_mutations};
 use crate::query_trace::Trace;
+use crate::request::AckTerms;
 use crate::schema::cells::RowWriter;
 use crate::schema::local::inet;
 use crate::schema::rows::system_table;
@@ -34,11 +34,10 @@ impl Shard {
 async fn write(shard: &Shard, trace: &Trace, duration: i32) -> Result<(), Failure> {
     let schema = shard.schema();
     let table = system_table(&schema, "system_traces", "sessions");
-    let timeout = shard.config().write_timeout;
-    let (home, terms) = write_terms(shard, table, Consistency::Any, timeout)?;
+    let terms = AckTerms { consistency: Consistency::Any, timeout: shard.config().write_timeout };
     let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
     let mutation = mutation(shard, &schema, trace, duration, now_in_seconds);
-    write_mutations(shard, vec![Routed { mutation, home, counts: false }], &terms).await
+    write_mutations(shard, vec![Routed { mutation, table: table.clone(), counts: false }], &terms).await
 }
 
 fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: i32, now_in_seconds: i64) -> Mutation {

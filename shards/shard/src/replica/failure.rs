@@ -1,5 +1,6 @@
 //! Errors of the store as the failures that clients get.
 
+use model::failure::{Detail, FailureReason};
 use model::{ErrorCode, Failure, Schema, TableId};
 
 /// The failure that a client gets for an error of the store; `table` is the one that the request is about.
@@ -32,23 +33,24 @@ pub(crate) fn failure(schema: &Schema, table: Option<TableId>, error: engine::Er
             tracing::error!(%error, "the commit log cannot be written");
             Failure::server("The commit log could not be written").unknown()
         }
-        // The coordinator adds the detail, because it knows the consistency level.
-        error @ engine::Error::IndexNotBuilt { .. } => Failure::new(
-            ErrorCode::ReadFailure,
-            format!("Operation failed - received 0 responses and 1 failures: INDEX_NOT_AVAILABLE ({error})"),
-        ),
+        error @ engine::Error::IndexNotBuilt { .. } => {
+            read_failure(FailureReason::IndexNotAvailable, error.to_string())
+        }
         error @ engine::Error::BadSstable { .. } => {
             tracing::error!(%error, "a read met an SSTable that cannot be used");
-            Failure::new(
-                ErrorCode::ReadFailure,
-                format!("Operation failed - received 0 responses and 1 failures: UNKNOWN ({error})"),
-            )
+            read_failure(FailureReason::Unknown, error.to_string())
         }
         error => {
             tracing::error!(%error, "the store failed");
             Failure::server("The store failed").unknown()
         }
     }
+}
+
+/// The failure of this replica's part in a read. The coordinator, which counts the replicas, makes of it what the
+/// client gets.
+pub(crate) fn read_failure(reason: FailureReason, text: String) -> Failure {
+    Failure::new(ErrorCode::ReadFailure, text).with(Detail::Replica { reason })
 }
 
 /// The failure of a mutation with too many bytes.

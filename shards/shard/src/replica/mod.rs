@@ -15,7 +15,7 @@ mod read;
 pub(crate) mod row_sink;
 mod write;
 
-pub(crate) use failure::{failure, oversized};
+pub(crate) use failure::{failure, oversized, read_failure};
 pub(crate) use read::{read, read_now, read_waiting, timed_read_now};
 pub(crate) use write::{mutate, mutate_durably, mutate_here};
 

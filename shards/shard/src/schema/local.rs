@@ -11,8 +11,9 @@ use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
 use super::rows::system_table;
 use crate::config::Config;
+use cluster::topology::Node;
 use engine::store::Truncation;
-use model::{Mutation, MutationBuilder, Partitioner, RingToken, Schema, TableId};
+use model::{Mutation, MutationBuilder, Partitioner, RingToken, Schema, ShardMap, TableId};
 use std::collections::BTreeSet;
 use std::net::IpAddr;
 use uuid::Uuid;
@@ -110,6 +111,18 @@ impl Identity {
             false => given.iter().cloned().collect::<BTreeSet<RingToken>>(),
         };
         Identity { host_id, tokens: tokens.into_iter().collect(), generation: 0 }
+    }
+
+    /// This node as a member of the cluster, with `shards` cores.
+    pub(crate) fn node(&self, config: &Config, shards: u16) -> Node {
+        Node {
+            host_id: self.host_id,
+            address: config.storage_address().into(),
+            data_center: config.data_center.clone(),
+            rack: config.rack.clone(),
+            shards: ShardMap::new(config.partitioner, shards),
+            tokens: self.tokens.iter().map(RingToken::token).collect(),
+        }
     }
 
     /// The identity after a restart: same id and tokens, a later generation.

@@ -14,6 +14,7 @@ mod calls;
 mod clock;
 mod definition_turn;
 mod partition_locks;
+mod placement_registry;
 mod schema_registry;
 mod tracing;
 mod truncations;
@@ -36,9 +37,11 @@ use crate::statements::cache::{PREPARED_SHARE, StatementCache};
 use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
+use cluster::placement::{Placement, TablePlacement};
+use cluster::topology::{LiveNodes, Topology};
 use definition_turn::DefinitionTurn;
-use model::token::Token;
-use model::{Failure, Home, Partitioner, RingToken, Schema, ShardMap};
+use model::{Failure, Partitioner, RingToken, Schema, Table, Token};
+use placement_registry::PlacementRegistry;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
@@ -57,7 +60,6 @@ pub struct Shard {
 struct Inner {
     config: Config,
     id: ShardId,
-    map: ShardMap,
     identity: Identity,
     handlers: Handlers,
     notifier: Rc<dyn Notifier>,
@@ -65,6 +67,7 @@ struct Inner {
     store: engine::Store,
     clock: Clock,
     schema: SchemaRegistry,
+    placement: PlacementRegistry,
     prepared: RefCell<StatementCache>,
     texts: RefCell<TextCache<Rc<Statement>>>,
     /// Locks that requests hold across several messages.
@@ -125,6 +128,11 @@ impl Shard {
         self.inner.identity.generation
     }
 
+    /// Where the data of all tables is.
+    pub fn placement(&self) -> Rc<Placement> {
+        self.inner.placement.current()
+    }
+
     /// The configuration that the node was started with.
     pub fn node_config(&self) -> &Config {
         &self.inner.config
@@ -152,9 +160,9 @@ impl Shard {
         metrics.running.log_slow(config.slow_query_timeout);
         let inner = Inner {
             id: runtime::current_shard(),
-            map: ShardMap::new(config.partitioner, runtime::shard_count() as u16),
             clock: Clock::new(),
             store,
+            placement: PlacementRegistry::new(&config, &identity, &schema),
             schema: SchemaRegistry::new(schema),
             identity,
             handlers,
@@ -290,6 +298,7 @@ impl Shard {
     /// Makes `schema` the one that this shard serves.
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.inner.texts.borrow_mut().clear();
+        self.inner.placement.replace(&schema);
         self.inner.schema.replace(schema);
     }
 
@@ -306,14 +315,45 @@ impl Shard {
     /// The partitioner of the node.
     #[inline]
     pub(crate) fn partitioner(&self) -> Partitioner {
-        self.inner.map.partitioner
+        self.inner.config.partitioner
     }
 
-    /// The core that owns a token of a table.
-    pub(crate) fn route(&self, home: Home, token: Token) -> ShardId {
-        match home {
-            Home::Shard0 => ShardId(0),
-            Home::ByToken => ShardId(self.inner.map.owner(token)),
+    /// Where the partitions of a table are.
+    ///
+    /// # Errors
+    /// Invalid if the table was dropped.
+    #[inline]
+    pub(crate) fn placement_of(&self, table: &Table) -> Result<Rc<TablePlacement>, Failure> {
+        match self.inner.placement.table(table.id) {
+            Some(placement) => Ok(placement),
+            None => Err(self.dropped(table)),
         }
+    }
+
+    /// The core of this node that locks the partitions of a table which have `token`. Fails as
+    /// [`Shard::placement_of`] does.
+    pub(crate) fn lock_holder(&self, table: &Table, token: Token) -> Result<ShardId, Failure> {
+        let placement = self.placement_of(table)?;
+        Ok(ShardId(placement.shard_of(self.topology().here(), token)))
+    }
+
+    #[cold]
+    fn dropped(&self, table: &Table) -> Failure {
+        let Table { keyspace, name, .. } = table;
+        match self.schema_ref().keyspace(keyspace) {
+            None => Failure::invalid(format!("keyspace {keyspace} does not exist")),
+            Some(_) => Failure::invalid(format!("unconfigured table {keyspace}.{name}")),
+        }
+    }
+
+    /// The nodes of the cluster.
+    pub(crate) fn topology(&self) -> &Rc<Topology> {
+        self.inner.placement.topology()
+    }
+
+    /// The nodes that are believed to be alive.
+    #[inline]
+    pub(crate) fn live_nodes(&self) -> &LiveNodes {
+        self.inner.placement.live_nodes()
     }
 }

@@ -24,26 +24,17 @@ use crate::paxos::Update;
 use crate::paxos::ballot::{Ballot, Scope};
 use crate::replica;
 use crate::replica::paxos_acceptor::StoredAcceptor;
-use crate::request::AckTerms;
 use crate::shard_state::Shard;
-use model::failure::{Detail, Outcome};
-use model::{Consistency, DecoratedKey, ErrorCode, Failure};
+use cluster::plan::CasProgress;
+use model::failure::Outcome;
+use model::{Consistency, DecoratedKey, Failure};
 use proposer::{Command, Proposer, RoundEnd};
+use runtime::ShardId;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// The progress of a round, from which follows what a client is told if it stops waiting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum RoundProgress {
-    /// Waiting for the partition's lock.
-    Waiting,
-    /// Nothing has been proposed.
-    Preparing,
-    /// The change may have been accepted.
-    Proposing,
-    /// The change is decided and is being sent.
-    Committing,
-}
+/// The progress of a round; `None` while it waits for the partition's lock.
+type RoundProgress = Option<CasProgress>;
 
 /// Reads what the conditions look at, tests them and builds the change, under the promise of a ballot of this time
 /// (microseconds since 1970). The update is `None` if nothing is to be changed.
@@ -74,19 +65,22 @@ pub(crate) async fn coordinate(
 }
 
 async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -> Result<Decision, Failure> {
-    let key = DecoratedKey::new(shard.partitioner(), &request.key);
-    let to = shard.route(request.home, key.token);
+    // This node is the only one, so one replica takes part.
+    let Some(replica) = request.plan.participants().first() else {
+        return Err(Failure::server("A decision has no replica to ask"));
+    };
+    let to = ShardId(replica.shard);
     if to == shard.id() {
         return at_owner(shard, request, decide).await;
     }
     if !shard.mailbox().has_room() {
         return Err(too_many_calls());
     }
-    let terms = request.terms;
+    let (plan, timeout) = (request.plan.clone(), request.timeout);
     let call = shard.mailbox().call(to, Request::Decide(Box::new(request)));
-    match runtime::timeout(terms.timeout, call).await {
+    match runtime::timeout(timeout, call).await {
         Some(reply) => reply.decided(),
-        None => Err(timed_out(&terms, RoundProgress::Preparing, 0)),
+        None => Err(plan.expired(CasProgress::Preparing, 0, 0)),
     }
 }
 
@@ -96,17 +90,17 @@ pub(crate) async fn at_owner(
     request: ConditionalRequest,
     decide: impl Decide,
 ) -> Result<Decision, Failure> {
-    let terms = request.terms;
-    let (progress, contentions) = (Rc::new(Cell::new(RoundProgress::Waiting)), Rc::new(Cell::new(0)));
+    let (plan, timeout) = (request.plan.clone(), request.timeout);
+    let (progress, contentions) = (Rc::new(Cell::new(None)), Rc::new(Cell::new(0)));
     let mut running = Box::pin(round(shard.clone(), request, decide, progress.clone(), contentions.clone()));
-    match runtime::timeout(terms.timeout, running.as_mut()).await {
+    match runtime::timeout(timeout, running.as_mut()).await {
         Some(result) => result,
         None => {
             // The round must end before the lock is released, so it goes on without its client.
-            if progress.get() != RoundProgress::Waiting {
+            if progress.get().is_some() {
                 runtime::spawn(running);
             }
-            Err(timed_out(&terms, progress.get(), contentions.get()))
+            Err(plan.expired(progress.get().unwrap_or(CasProgress::Preparing), 0, contentions.get()))
         }
     }
 }
@@ -122,26 +116,26 @@ async fn round(
     let key = DecoratedKey::new(shard.partitioner(), &request.key);
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
-    let terms = request.terms;
+    let plan = request.plan.clone();
     let deadline = runtime::now().after(shard.config().cas_contention_timeout);
     let lock = shard.store().lock(table.id, &key);
     let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
-        return Err(timed_out(&terms, RoundProgress::Waiting, 0));
+        return Err(plan.expired(CasProgress::Preparing, 0, 0));
     };
     let _guard = guard.map_err(failed)?;
     if !shard.unsettled().admits(table.id, &key) {
         return Err(Failure::overloaded("Too many conditional changes of this core wait for the commit log"));
     }
-    progress.set(RoundProgress::Preparing);
+    progress.set(Some(CasProgress::Preparing));
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
-    let scope = match request.serial {
+    let scope = match plan.serial() {
         Consistency::LocalSerial => Scope::Local,
         _ => Scope::Global,
     };
     let first = ballot(&shard, scope, None);
     let in_steps = runtime::fault::buggify("paxos in steps");
     let (mut proposer, mut command) = match in_steps {
-        true => Proposer::<Update>::begin(1, 1, first),
+        true => Proposer::<Update>::begin(plan.replicas(), plan.commits_needed(), first),
         false => Proposer::alone(first),
     };
     let mut at = Ballot::new(0, scope, 0);
@@ -153,7 +147,7 @@ async fn round(
         let next = match command {
             Command::Prepare(ballot) => {
                 (at, own) = (ballot, false);
-                progress.set(RoundProgress::Preparing);
+                progress.set(Some(CasProgress::Preparing));
                 let promise = match in_steps {
                     true => acceptor.prepare(ballot).await,
                     false => acceptor.promise(ballot).await,
@@ -168,12 +162,15 @@ async fn round(
             }
             Command::Read => {
                 let (update, found) = decide(&shard, &request, &key, at.micros()).await?;
+                if update.is_some() {
+                    plan.check_commit()?;
+                }
                 (decided, own) = (found, update.is_some());
                 proposer.decided(update)
             }
             Command::Propose(proposal) => {
                 if own {
-                    progress.set(RoundProgress::Proposing);
+                    progress.set(Some(CasProgress::Proposing));
                 }
                 let answer = match in_steps {
                     true => acceptor.accept(&proposal).await,
@@ -189,7 +186,7 @@ async fn round(
             }
             Command::Commit { proposal, .. } => {
                 if own {
-                    progress.set(RoundProgress::Committing);
+                    progress.set(Some(CasProgress::Committing));
                 }
                 match acceptor.commit(&proposal).await {
                     Ok(()) => proposer.committed(proposal.ballot),
@@ -202,7 +199,7 @@ async fn round(
             Command::Begin(above) => {
                 contentions.set(proposer.contentions());
                 if runtime::now() >= deadline {
-                    return Err(timed_out(&terms, RoundProgress::Preparing, proposer.contentions()));
+                    return Err(plan.expired(CasProgress::Preparing, 0, proposer.contentions()));
                 }
                 Some(proposer.prepare(ballot(&shard, scope, Some(above))))
             }
@@ -213,11 +210,11 @@ async fn round(
                     return Err(failure);
                 }
                 return Err(match end {
-                    RoundEnd::Unknown { accepted } => unknown(&terms, accepted),
-                    RoundEnd::Uncommitted { .. } => {
-                        timed_out(&terms, RoundProgress::Committing, proposer.contentions())
+                    RoundEnd::Unknown { accepted } => plan.undecided(accepted),
+                    RoundEnd::Uncommitted { committed } => {
+                        plan.expired(CasProgress::Committing, committed, proposer.contentions())
                     }
-                    _ => timed_out(&terms, RoundProgress::Preparing, proposer.contentions()),
+                    _ => plan.expired(CasProgress::Preparing, 0, proposer.contentions()),
                 });
             }
         };
@@ -232,31 +229,4 @@ fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
     let now = shard.clock().timestamp();
     let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));
     Ballot::new(micros, scope, runtime::rng::u64())
-}
-
-/// The failure of a round that took too long, according to its progress.
-fn timed_out(terms: &AckTerms, progress: RoundProgress, contentions: u16) -> Failure {
-    let block_for = terms.block_for as i32;
-    match progress {
-        RoundProgress::Waiting | RoundProgress::Preparing => {
-            let detail =
-                Detail::CasWriteTimeout { consistency: terms.consistency, received: 0, block_for, contentions };
-            let text = format!(
-                "CAS operation timed out: received 0 of {block_for} required responses after {contentions} contention \
-                 retries"
-            );
-            Failure::new(ErrorCode::WriteTimeout, text).unknown().with(detail)
-        }
-        RoundProgress::Proposing => unknown(terms, 0),
-        // The change is decided; only some replicas do not have it yet.
-        RoundProgress::Committing => terms.write_timed_out("SIMPLE"),
-    }
-}
-
-/// The failure for a proposal that may have been accepted.
-fn unknown(terms: &AckTerms, accepted: usize) -> Failure {
-    let (received, block_for) = (accepted as i32, terms.block_for as i32);
-    let text = format!("CAS operation result is unknown - proposal accepted by {received} but not a quorum.");
-    let detail = Detail::CasWriteUnknown { consistency: terms.consistency, received, block_for };
-    Failure::new(ErrorCode::CasWriteUnknown, text).unknown().with(detail)
 }

@@ -11,10 +11,10 @@
 //! the microsecond before, so that a batch may delete and write the same row.
 
 use super::conditions::{Asked, Found, Wanted, comparable_of};
+use crate::coordinator::asked_replica::AskedReplica;
 use crate::execute::conditional::sums;
 use crate::execute::values::binding::Values;
 use crate::execute::write::mutations::Mutations;
-use crate::guards::tombstones;
 use crate::messages::data::{
     ConditionalRequest, ConditionalStatement, Decision, ListChange, ReadRequest, WriteTimes, borrowed,
 };
@@ -29,7 +29,7 @@ use model::mutation::{Clustering, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
 use model::row::Cell;
 use model::value::{BoundValue, push_element};
-use model::{Consistency, DecoratedKey, Failure, Partitioner, Table};
+use model::{DecoratedKey, Failure, Partitioner, Table};
 use std::sync::Arc;
 
 /// Decides a request: returns the change to be proposed, if any, and the answer. `timestamp` is the ballot's,
@@ -55,11 +55,11 @@ pub(crate) async fn decide(
         let values = Values::in_order(bound);
         let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
         if modify.reads() {
-            let change = ListChange::new(modify, &values, &request.key, request.home, when);
+            let change = ListChange::new(modify, &values, &request.key, when);
             let lists = list_reads::read(shard, &change.reads(shard)?).await?;
             change.build(shard, &lists, &mut mutations)?;
         } else {
-            mutations.add(shard, modify, &values, request.home, when)?;
+            mutations.add(shard, modify, &values, when)?;
         }
     }
     let update = mutations.finish()?.pop().map(|routed| routed.mutation.into_bytes());
@@ -128,7 +128,9 @@ async fn read(
         tombstones = u64::MAX;
     }
     if reply.scanned.dead > tombstones {
-        return Err(tombstones::failure(shard.config().storage_address(), Consistency::Quorum, 1));
+        let placement = shard.placement_of(table)?;
+        let asked = AskedReplica::of_partition(shard, &placement, request.plan.serial(), key.token)?;
+        return Err(asked.met_too_many_tombstones(shard));
     }
     let block = reply.block;
     let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));

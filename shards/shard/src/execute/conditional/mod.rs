@@ -11,7 +11,6 @@ pub(crate) mod decision;
 mod sums;
 
 use crate::coordinator::cas;
-use crate::coordinator::terms::cas_terms;
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -22,10 +21,11 @@ use crate::request::{AckTerms, Answer, Response, Rows, request_second};
 use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
+use cluster::consistency::check_conditional;
+use cluster::placement::TablePlacement;
+use cluster::plan::CasPlan;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
-use model::{
-    Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, ErrorCode, Failure, Home, QueryParameters, Table,
-};
+use model::{Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, Failure, QueryParameters, Table};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -109,26 +109,23 @@ pub(crate) async fn several(
 pub(crate) async fn finish_rounds(
     shard: &Shard,
     table: &Arc<Table>,
-    home: Home,
+    placement: &TablePlacement,
     keys: &[DecoratedKey],
     terms: AckTerms,
 ) -> Result<(), Failure> {
     for key in keys {
+        let plan = CasPlan::of_read(terms.consistency, placement.replicas(key.token), shard.live_nodes())?;
         let request = ConditionalRequest {
             table: table.clone(),
             key: key.key.to_vec(),
             statements: Vec::new(),
             shown: Arc::from([]),
-            home,
-            serial: terms.consistency,
+            plan: plan.clone(),
             now_in_seconds: 0,
-            terms,
+            timeout: terms.timeout,
         };
-        cas::coordinate(shard, request, decision::decide).await.map_err(|failure| match failure.code {
-            // To the client of a read, a round that timed out is a read that timed out.
-            ErrorCode::WriteTimeout | ErrorCode::CasWriteUnknown => terms.read_timed_out(),
-            _ => failure,
-        })?;
+        let decided = cas::coordinate(shard, request, decision::decide).await;
+        decided.map_err(|failure| plan.failure_of_read(failure))?;
     }
     Ok(())
 }
@@ -144,25 +141,37 @@ async fn decide(
 ) -> Result<Rows, Failure> {
     let shown: Arc<[ColumnId]> = shown.into();
     let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
-    let terms = cas_terms(shard, table, serial, parameters.consistency, timeout);
-    if terms.is_err() {
+    let plan = plan_change(shard, table, &key, serial, parameters.consistency);
+    if plan.is_err() {
         // As in Cassandra, errors in the conditions are reported first.
         decision::check(shard, table, &parts)?;
     }
-    let (home, terms) = terms?;
+    let plan = plan?;
     let now_in_seconds = request_second(parameters);
     let request = ConditionalRequest {
         table: table.clone(),
         key,
         statements: parts,
         shown: shown.clone(),
-        home,
-        serial,
+        plan,
         now_in_seconds,
-        terms,
+        timeout,
     };
     let decided = cas::coordinate(shard, request, decision::decide).await?;
     Ok(answer(table, &shown, decided))
+}
+
+/// The plan of a change of the partition `key`, decided at the level `serial` and written at the level `commit`.
+fn plan_change(
+    shard: &Shard,
+    table: &Table,
+    key: &[u8],
+    serial: Consistency,
+    commit: Consistency,
+) -> Result<CasPlan, Failure> {
+    let placement = shard.placement_of(table)?;
+    check_conditional(serial, commit, placement.keyspace().levels())?;
+    CasPlan::of_change(serial, commit, placement.replicas(shard.partitioner().token(key)), shard.live_nodes())
 }
 
 /// Evaluates the next statement of a batch. Fails unless it is in the partition of those before it.

@@ -10,7 +10,6 @@ mod target;
 
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
 use crate::coordinator::scan::{Aggregated, aggregate};
-use crate::coordinator::terms::read_terms;
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
 use crate::execute::values::binding::Values;
@@ -19,19 +18,20 @@ use crate::execute::values::keys::check_key;
 use crate::execute::values::slices::{Bounds, NullBound};
 use crate::execute::values::timeout::timeout_of;
 use crate::guards::tombstones::{self, Tombstones};
-use crate::request::{Rows, request_second};
+use crate::request::{AckTerms, Rows, request_second};
 use crate::rows::block::{RowBlock, counted_nothing};
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables::settings;
+use cluster::consistency::check_read;
 use cql::plan::{Choice, PartitionRestriction, Select, Selector, Term, Value};
 use engine::PrefetchStage;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
-use model::{ColumnKind, CqlType, Failure, Home, IndexedPart, Partitioner, QueryParameters};
+use model::{ColumnKind, Consistency, CqlType, Failure, Home, IndexedPart, Partitioner, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::QueryText;
 use sorted::{sorted, sorted_groups, with_order};
@@ -53,14 +53,21 @@ pub(crate) async fn select(
         PartitionRestriction::Tokens { .. } | PartitionRestriction::Scan => config.range_timeout,
     };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
-    let (home, terms) = read_terms(shard, &select.table, parameters.consistency, timeout)?;
+    check_read(parameters.consistency)?;
+    let placement = shard.placement_of(&select.table)?;
+    let consistency = match select.table.is_virtual() {
+        // What this node computes needs no other.
+        true => Consistency::One,
+        false => parameters.consistency,
+    };
+    let terms = AckTerms { consistency, timeout };
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = row_filter(shard, &select.table, &select.filter, values)?;
     let target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
-        && shard.route(home, key.token) == shard.id()
+        && placement.shard_of(shard.topology().here(), key.token) == shard.id().0
     {
         shard.store().prefetch(select.table.id, key.token, PrefetchStage::Way);
     }
@@ -71,7 +78,7 @@ pub(crate) async fn select(
     };
     // As in Cassandra, partitions are read even if the slice ends before every value and therefore holds no row.
     let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
-    if let (Home::Shard0, Target::Keys(keys)) = (home, &target) {
+    if let (Home::Shard0, Target::Keys(keys)) = (placement.home(), &target) {
         settings::warn(&select.table, keys, warnings);
     }
     if let Target::Keys(keys) = &target
@@ -94,14 +101,14 @@ pub(crate) async fn select(
                 "SERIAL/LOCAL_SERIAL consistency may only be requested for one partition at a time",
             ));
         }
-        Box::pin(finish_rounds(shard, &select.table, home, keys, terms)).await?;
+        Box::pin(finish_rounds(shard, &select.table, &placement, keys, terms)).await?;
     }
     // A limit counts groups if rows are grouped, and the owning cores know nothing of groups.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
     let mut plan = ReadPlan {
         table: select.table.clone(),
-        home,
+        placement,
         selection: statement.selection.clone(),
         row_columns: statement.row_columns.clone(),
         slices,

@@ -5,8 +5,7 @@
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use crate::coordinator::batch_log::write_logged;
-use crate::coordinator::terms::write_terms;
-use crate::coordinator::write::write;
+use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::{Values, wrong_count_in_batch};
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -19,6 +18,8 @@ use crate::planning::{ParseTrace, plan_text, prepared};
 use crate::request::{AckTerms, Answer, Response, Session};
 use crate::shard_state::Shard;
 use crate::statements::Statement;
+use cluster::consistency::{check_batch, check_reading_write};
+use cluster::plan::{WritePlan, WriteType};
 use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
@@ -176,8 +177,13 @@ pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, ter
         return Ok(());
     }
     let later = readings.into_iter().map(Later::Reading).collect();
-    let building =
-        Building { kind: None, mutations: Mutations::of_batch(), later, terms: Some(*terms), tables: Vec::new() };
+    let building = Building {
+        kind: None,
+        mutations: Mutations::of_batch(),
+        later,
+        level: Some(terms.consistency),
+        tables: Vec::new(),
+    };
     building.write(shard, terms.timeout).await.map(|_| ())
 }
 
@@ -188,14 +194,15 @@ struct Building {
     mutations: Mutations,
     /// Changes of lists and the statements after them; they are added to `mutations` when the lists were read.
     later: Vec<Later>,
-    terms: Option<AckTerms>,
+    /// The consistency level, as soon as there is a statement.
+    level: Option<Consistency>,
     tables: Vec<String>,
 }
 
 impl Building {
     fn new(kind: BatchKind) -> Building {
         let kind = Some(kind);
-        Building { kind, mutations: Mutations::of_batch(), later: Vec::new(), terms: None, tables: Vec::new() }
+        Building { kind, mutations: Mutations::of_batch(), later: Vec::new(), level: None, tables: Vec::new() }
     }
 
     fn add(
@@ -206,18 +213,9 @@ impl Building {
         parameters: &QueryParameters<'_>,
         when: WriteTimes,
     ) -> Result<(), Failure> {
-        let timeout = shard.config().write_timeout;
-        // Cassandra does not refuse serial levels here; it waits for as many replicas as the matching quorum level.
-        let consistency = match parameters.consistency {
-            Consistency::Serial => Consistency::Quorum,
-            Consistency::LocalSerial => Consistency::LocalQuorum,
-            other => other,
-        };
-        let (home, terms) = write_terms(shard, &modify.table, consistency, timeout)?;
-        let strictest = self.terms.is_none_or(|other| other.block_for < terms.block_for);
-        if strictest {
-            self.terms = Some(terms);
-        }
+        let level = parameters.consistency;
+        check_batch(level)?;
+        self.level = Some(level);
         let name = modify.table.full_name();
         if !self.tables.contains(&name) {
             self.tables.push(name);
@@ -227,38 +225,50 @@ impl Building {
             None => when,
         };
         if modify.reads() {
+            check_reading_write(level)?;
             let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-            let change = |key| Later::Reading(ListChange::new(modify, values, key, home, when));
+            let change = |key| Later::Reading(ListChange::new(modify, values, key, when));
             self.later.extend(keys.iter().map(change));
             return Ok(());
         }
         if !self.later.is_empty() {
             check_keys(shard, modify, values)?;
-            self.later.push(Later::plain(modify, values, home, when));
+            self.later.push(Later::plain(modify, values, when));
             return Ok(());
         }
-        self.mutations.add(shard, modify, values, home, when)
+        self.mutations.add(shard, modify, values, when)
     }
 
     async fn write(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let (Some(terms), false) = (self.terms, self.later.is_empty()) else {
-            return self.send(shard, timeout).await;
-        };
-        let kind = self.kind;
+        let Some(mut plan) = self.plan_readings(shard, timeout)? else { return self.send(shard, timeout).await };
         let mut running = Box::pin(self.write_locked(shard.clone(), timeout));
         match runtime::timeout(timeout, running.as_mut()).await {
             Some(result) => result,
             None => {
                 // Locks must be released, so the write goes on without its client.
                 runtime::spawn(running);
-                let kind = match kind {
-                    Some(BatchKind::Logged) => "BATCH",
-                    Some(BatchKind::Unlogged | BatchKind::Counter) => "UNLOGGED_BATCH",
-                    None => "SIMPLE",
-                };
-                Err(terms.write_timed_out(kind))
+                Err(plan.expired())
             }
         }
+    }
+
+    /// The plan of the first change that depends on what is stored, if there is one. Fails if any of them cannot be
+    /// written: before locks are taken.
+    fn plan_readings(&self, shard: &Shard, timeout: Duration) -> Result<Option<WritePlan>, Failure> {
+        let write_type = match self.kind {
+            Some(BatchKind::Logged) => WriteType::Batch,
+            Some(BatchKind::Unlogged | BatchKind::Counter) => WriteType::UnloggedBatch,
+            None => WriteType::Simple,
+        };
+        let mut first = None;
+        for later in &self.later {
+            if let (Later::Reading(change), Some(consistency)) = (later, self.level) {
+                let terms = AckTerms { consistency, timeout };
+                let plan = plan(shard, change.table(), change.key(shard.partitioner()).token, write_type, &terms)?;
+                first.get_or_insert(plan);
+            }
+        }
+        Ok(first)
     }
 
     /// Locks, reads, writes and unlocks. Must be polled to its end.
@@ -284,7 +294,7 @@ impl Building {
 
     /// Writes the mutations.
     async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let Building { kind, mutations, later: _, terms, tables } = self;
+        let Building { kind, mutations, later: _, level, tables } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let BatchThresholds { bytes_warn, bytes_max, unlogged_partitions_warn } = shard.config().batches;
@@ -318,8 +328,8 @@ impl Building {
         if let Some(histogram) = histogram {
             histogram.record(partitions as u64, runtime::now());
         }
-        if let Some(terms) = terms {
-            let (mutations, terms) = (mutations.finish()?, AckTerms { timeout, ..terms });
+        if let Some(consistency) = level {
+            let (mutations, terms) = (mutations.finish()?, AckTerms { consistency, timeout });
             match kind {
                 Some(BatchKind::Logged) if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
                 _ => write(shard, mutations, &terms).await?,

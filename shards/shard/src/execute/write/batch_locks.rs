@@ -17,7 +17,7 @@ use crate::messages::data::{ListChange, ListsByRow, LockRequest, OwnedBound, Wri
 use crate::shard_state::Shard;
 use cql::plan::Modify;
 use model::token::Token;
-use model::{Failure, Home, TableId};
+use model::{Failure, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
 
@@ -26,20 +26,20 @@ pub(super) enum Later {
     /// A change that depends on lists.
     Reading(ListChange),
     /// A statement that reads nothing but follows one that does.
-    Plain { modify: Modify, bound: Vec<OwnedBound>, home: Home, when: WriteTimes },
+    Plain { modify: Modify, bound: Vec<OwnedBound>, when: WriteTimes },
 }
 
 impl Later {
-    pub(super) fn plain(modify: &Modify, values: &Values<'_>, home: Home, when: WriteTimes) -> Later {
-        Later::Plain { modify: modify.clone(), bound: owned(&values.bound), home, when }
+    pub(super) fn plain(modify: &Modify, values: &Values<'_>, when: WriteTimes) -> Later {
+        Later::Plain { modify: modify.clone(), bound: owned(&values.bound), when }
     }
 
     fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
         match self {
             Later::Reading(change) => change.build(shard, found, mutations),
-            Later::Plain { modify, bound, home, when } => {
+            Later::Plain { modify, bound, when } => {
                 let bound = borrowed(bound);
-                mutations.add(shard, modify, &Values::in_order(&bound), *home, *when)
+                mutations.add(shard, modify, &Values::in_order(&bound), *when)
             }
         }
     }
@@ -69,7 +69,7 @@ pub(super) async fn lock_and_build(
     for later in later {
         let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key(shard.partitioner()));
-        let to = shard.route(change.home(), key.token);
+        let to = shard.lock_holder(change.table(), key.token)?;
         let (_, lock) =
             locks.entry((table, key.token)).or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));
         lock.reads.extend(change.reads(shard)?);

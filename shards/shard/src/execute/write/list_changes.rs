@@ -14,13 +14,13 @@ use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::value::BoundValue;
-use model::{ColumnId, DecoratedKey, Failure, Home, Partitioner, Table};
+use model::{ColumnId, DecoratedKey, Failure, Partitioner, Table};
 use std::sync::Arc;
 
 impl ListChange {
     /// The change that a statement makes in the partition `key`.
-    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], home: Home, when: WriteTimes) -> ListChange {
-        ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), home, when }
+    pub(crate) fn new(modify: &Modify, values: &Values<'_>, key: &[u8], when: WriteTimes) -> ListChange {
+        ListChange { modify: modify.clone(), bound: owned(&values.bound), key: key.to_vec(), when }
     }
 
     fn bound(&self) -> Vec<BoundValue<'_>> {
@@ -35,11 +35,6 @@ impl ListChange {
     /// The partition changed.
     pub(crate) fn key(&self, partitioner: Partitioner) -> DecoratedKey {
         DecoratedKey::new(partitioner, &self.key)
-    }
-
-    /// Where the table's partitions live.
-    pub(crate) fn home(&self) -> Home {
-        self.home
     }
 
     /// What must be read before [`ListChange::build`].
@@ -71,13 +66,13 @@ impl ListChange {
 
     /// Adds what the change writes to `mutations`; `found` has the lists that [`ListChange::reads`] asked for.
     pub(crate) fn build(&self, shard: &Shard, found: &ListsByRow, mutations: &mut Mutations) -> Result<(), Failure> {
-        let ListChange { modify, key, home, when, .. } = self;
+        let ListChange { modify, key, when, .. } = self;
         let table = &modify.table;
         let bound = self.bound();
         let values = Values::in_order(&bound);
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
-        let group = mutations.group(shard.partitioner(), table, key, *home, 0);
+        let group = mutations.group(shard.partitioner(), table, key, 0);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());

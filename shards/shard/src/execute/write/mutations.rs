@@ -19,7 +19,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, RowBuilder};
 use model::schema::Layout;
-use model::{CqlType, Failure, HashMap, Home, Mutation, MutationBuilder, Partitioner, Table, TableId};
+use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Partitioner, Table, TableId};
 use std::sync::Arc;
 
 /// Mutations under construction, one per keyspace and key.
@@ -35,7 +35,6 @@ pub(crate) struct Mutations {
 pub(super) struct Group {
     /// The first table that is changed.
     table: Arc<Table>,
-    home: Home,
     current: Option<TableId>,
     /// The changed tables that have indexes.
     indexed: Vec<Arc<Table>>,
@@ -48,20 +47,19 @@ impl Mutations {
         Mutations { groups: Vec::new(), index: Some(HashMap::default()) }
     }
 
-    /// Adds what a statement changes; `home` says where the partitions of its table live.
+    /// Adds what a statement changes.
     pub(crate) fn add(
         &mut self,
         shard: &Shard,
         modify: &Modify,
         values: &Values<'_>,
-        home: Home,
         when: WriteTimes,
     ) -> Result<(), Failure> {
         if let Some(json) = &modify.json {
             let parts = json::values(&modify.table, json, values)?;
-            return self.add_bound(shard, modify, &Values::in_order(&json::bound(values, &parts)), home, when);
+            return self.add_bound(shard, modify, &Values::in_order(&json::bound(values, &parts)), when);
         }
-        self.add_bound(shard, modify, values, home, when)
+        self.add_bound(shard, modify, values, when)
     }
 
     fn add_bound(
@@ -69,7 +67,6 @@ impl Mutations {
         shard: &Shard,
         modify: &Modify,
         values: &Values<'_>,
-        home: Home,
         when: WriteTimes,
     ) -> Result<(), Failure> {
         let table = &*modify.table;
@@ -82,7 +79,7 @@ impl Mutations {
         }
         let room = change.room();
         for key in keys.iter() {
-            let group = self.group(partitioner, &modify.table, key, home, room);
+            let group = self.group(partitioner, &modify.table, key, room);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -97,7 +94,6 @@ impl Mutations {
         partitioner: Partitioner,
         table: &Arc<Table>,
         key: &[u8],
-        home: Home,
         room: usize,
     ) -> &mut Group {
         let next = self.groups.len();
@@ -108,7 +104,7 @@ impl Mutations {
         if at == next {
             let builder = MutationBuilder::with_room(partitioner, key, room);
             let indexed = Vec::new();
-            self.groups.push(Group { table: table.clone(), home, current: None, indexed, builder });
+            self.groups.push(Group { table: table.clone(), current: None, indexed, builder });
         }
         let group = &mut self.groups[at];
         if !table.indexes.is_empty() && !group.indexed.iter().any(|indexed| indexed.id == table.id) {
@@ -137,7 +133,7 @@ impl Mutations {
                     return Err(replica::oversized(mutation.bytes().len(), &group.table.keyspace, &group.table.name));
                 }
                 group.indexed.iter().try_for_each(|table| check_indexed(table, &mutation))?;
-                Ok(Routed { mutation, home: group.home, counts: group.table.is_counter() })
+                Ok(Routed { mutation, counts: group.table.is_counter(), table: group.table })
             })
             .collect()
     }

@@ -2,8 +2,7 @@
 
 use super::batch;
 use super::mutations::Mutations;
-use crate::coordinator::terms::write_terms;
-use crate::coordinator::write::write;
+use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
 use crate::execute::values::timeout::timeout_of;
@@ -12,8 +11,11 @@ use crate::messages::data::{ListChange, WriteTimes};
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
+use cluster::consistency::{check_counter_write, check_reading_write, check_write};
+use cluster::plan::WriteType;
 use cql::plan::Modify;
-use model::{Consistency, Failure, Home, QueryParameters, Table};
+use model::{Failure, QueryParameters};
+use runtime::ShardId;
 
 /// Runs an INSERT, UPDATE or DELETE.
 pub(crate) async fn modify(
@@ -27,31 +29,19 @@ pub(crate) async fn modify(
     let config = shard.config();
     let timeout = if counts { config.counter_write_timeout } else { config.write_timeout };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
-    if counts {
-        check_counter_level(parameters.consistency, &modify.table)?;
+    let consistency = parameters.consistency;
+    match counts {
+        true => check_counter_write(consistency, &modify.table.name)?,
+        false => check_write(consistency)?,
     }
-    let (home, terms) = write_terms(shard, &modify.table, parameters.consistency, timeout)?;
+    let terms = AckTerms { consistency, timeout };
     let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
-        return Box::pin(modify_reading(shard, modify, values, home, when, &terms)).await;
+        return Box::pin(modify_reading(shard, modify, values, when, &terms)).await;
     }
     let mut mutations = Mutations::default();
-    mutations.add(shard, modify, values, home, when)?;
+    mutations.add(shard, modify, values, when)?;
     write(shard, mutations.finish()?, &terms).await
-}
-
-/// Refuses consistency levels that changes of counters do not accept.
-fn check_counter_level(consistency: Consistency, table: &Table) -> Result<(), Failure> {
-    match consistency {
-        Consistency::Any => Err(Failure::invalid(format!(
-            "Consistency level ANY is not yet supported for counter table {}",
-            table.name
-        ))),
-        Consistency::Serial | Consistency::LocalSerial => {
-            Err(Failure::invalid("Counter operations are inherently non-serializable"))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Runs a statement that reads before it writes, on the cores that own its partitions.
@@ -59,12 +49,12 @@ async fn modify_reading(
     shard: &Shard,
     modify: &Modify,
     values: &Values<'_>,
-    home: Home,
     when: WriteTimes,
     terms: &AckTerms,
 ) -> Result<(), Failure> {
+    check_reading_write(terms.consistency)?;
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
-    let change = |key| ListChange::new(modify, values, key, home, when);
+    let change = |key| ListChange::new(modify, values, key, when);
     let change = match &keys {
         Keys::One(key) => change(key),
         // A failure in one partition must leave the others unchanged.
@@ -72,14 +62,22 @@ async fn modify_reading(
             return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
         }
     };
-    let (to, shard) = (shard.route(home, change.key(shard.partitioner()).token), shard.clone());
-    let mut call = Box::pin(async move { shard.call(to, Request::ChangeLists(Box::new(change))).await.done() });
+    let token = change.key(shard.partitioner()).token;
+    let mut plan = plan(shard, &modify.table, token, WriteType::Simple, terms)?;
+    // This node is the only one, so there is one replica at most.
+    let Some(replica) = plan.targets().next() else { return Ok(()) };
+    let (to, owner) = (ShardId(replica.shard), shard.clone());
+    let mut call = Box::pin(async move { owner.call(to, Request::ChangeLists(Box::new(change))).await.done() });
     match runtime::timeout(terms.timeout, call.as_mut()).await {
-        Some(result) => result,
+        Some(Ok(())) => {
+            plan.acknowledged(replica);
+            Ok(())
+        }
+        Some(Err(failure)) => plan.failed(replica, failure, shard.topology()).map_or(Ok(()), Err),
         None => {
             // What is in the log must also reach the memtable, so the write goes on without its client.
             runtime::spawn(call);
-            Err(terms.write_timed_out("SIMPLE"))
+            Err(plan.expired())
         }
     }
 }

@@ -1,0 +1,254 @@
+//! Who owns what: the replicas of each token of each table, and the cores that have it.
+//!
+//! A [`Placement`] is derived from the nodes and the schema, and replaced by another one when either changes. A request
+//! looks up its table once ([`Placement::table`]) and each of its tokens in the answer ([`TablePlacement::replicas`]);
+//! there is no other way to ask.
+//!
+//! 1. The ring of tokens is cut into ranges, and the strategy of a keyspace chooses the natural replicas of each
+//!    ([`ring`]). Neighbouring ranges with the same replicas become one: on a single node one range is left.
+//! 2. A lookup finds the range of a token by its end, with a binary search.
+//! 3. A replica's core follows from the table and the node's number of cores ([`Home`], [`model::ShardMap`]).
+//!
+//! Tables of LocalStrategy have one replica, this node.
+//!
+//! Invariants: all tokens of a range have the same natural replicas; they are in the order of the ring, the owner of
+//! the range first.
+
+mod network_topology;
+mod ring;
+mod simple;
+
+use crate::consistency::Levels;
+use crate::replication::Strategy;
+use crate::topology::{NodeIndex, Topology};
+use model::schema::Replication;
+use model::{Home, Schema, TableId, Token};
+use ring::Ranges;
+use std::collections::{BTreeMap, HashMap};
+use std::hash::{BuildHasherDefault, Hasher};
+use std::ops::Range;
+use std::rc::Rc;
+
+pub use ring::RingRange;
+
+/// A node that has a range, and the core of it that has the token asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Replica {
+    /// The node.
+    pub node: NodeIndex,
+    /// The core of the node.
+    pub shard: u16,
+}
+
+/// Where the data of each table is, at one version of nodes and schema. One for each core.
+#[derive(Debug)]
+pub struct Placement {
+    topology: Rc<Topology>,
+    tables: HashMap<TableId, Rc<TablePlacement>, BuildHasherDefault<TableIdHasher>>,
+    keyspaces: BTreeMap<String, Rc<KeyspacePlacement>>,
+}
+
+impl Placement {
+    /// Where the data of `schema` is on the nodes of `topology`.
+    pub fn new(topology: Rc<Topology>, schema: &Schema) -> Placement {
+        let mut known: Vec<(&Replication, Rc<KeyspacePlacement>)> = Vec::new();
+        let mut placement = Placement { topology, tables: HashMap::default(), keyspaces: BTreeMap::new() };
+        placement.tables.reserve(schema.tables.len());
+        for keyspace in schema.keyspaces.values() {
+            // Most keyspaces are replicated like another one.
+            let placed = match known.iter().find(|(replication, _)| **replication == keyspace.replication) {
+                Some((_, placed)) => placed.clone(),
+                None => {
+                    let placed = KeyspacePlacement::new(placement.topology.clone(), &keyspace.replication);
+                    let placed = Rc::new(placed);
+                    known.push((&keyspace.replication, placed.clone()));
+                    placed
+                }
+            };
+            for table in keyspace.tables.values() {
+                let home = keyspace.home_of(&table.name);
+                placement.tables.insert(table.id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
+            }
+            placement.keyspaces.insert(keyspace.name.clone(), placed);
+        }
+        placement
+    }
+
+    /// The nodes.
+    pub fn topology(&self) -> &Rc<Topology> {
+        &self.topology
+    }
+
+    /// Where the partitions of a table are; `None` if there is no such table.
+    #[inline]
+    pub fn table(&self, id: TableId) -> Option<&Rc<TablePlacement>> {
+        self.tables.get(&id)
+    }
+
+    /// Where the partitions of a keyspace are; `None` if there is no such keyspace.
+    pub fn keyspace(&self, name: &str) -> Option<&KeyspacePlacement> {
+        self.keyspaces.get(name).map(|placed| &**placed)
+    }
+}
+
+/// The nodes that have the data of a keyspace.
+#[derive(Debug)]
+pub struct KeyspacePlacement {
+    topology: Rc<Topology>,
+    levels: Levels,
+    ranges: Ranges,
+}
+
+impl KeyspacePlacement {
+    fn new(topology: Rc<Topology>, replication: &Replication) -> KeyspacePlacement {
+        let strategy = Strategy::of(replication);
+        let ranges = match &strategy {
+            Strategy::Local => Ranges::everything_on(vec![topology.here()]),
+            Strategy::Everywhere => Ranges::everything_on((0..topology.nodes().len() as u16).map(NodeIndex).collect()),
+            Strategy::Simple { factor } => simple::ranges(&topology, *factor),
+            Strategy::NetworkTopology { factors } => network_topology::ranges(&topology, factors),
+        };
+        KeyspacePlacement { levels: Levels::of(&strategy, &replication.class, &topology), topology, ranges }
+    }
+
+    /// The nodes.
+    pub fn topology(&self) -> &Rc<Topology> {
+        &self.topology
+    }
+
+    /// What each consistency level needs.
+    pub fn levels(&self) -> &Levels {
+        &self.levels
+    }
+
+    /// The nodes that have a token, the owner of its range first.
+    #[inline]
+    pub fn nodes_of(&self, token: Token) -> &[NodeIndex] {
+        self.ranges.of(token)
+    }
+
+    /// The ranges of the ring that contain tokens of `first..=last`, in ascending order. The one that wraps around the
+    /// end of the ring comes as two.
+    pub fn ranges(&self, first: Token, last: Token) -> impl Iterator<Item = RingRange<'_>> {
+        self.ranges.between(first, last)
+    }
+
+    /// The part of the ring that a node has replicas of, 0 to 1.
+    pub fn ownership(&self, node: NodeIndex) -> f64 {
+        // Token prefixes as numbers: the ring has 2^64 of them.
+        let ring = (u64::MAX as f64) + 1.0;
+        let owned = self.ranges(Token::MIN, Token::MAX).filter(|range| range.nodes.contains(&node));
+        let size = |range: RingRange<'_>| match range.after {
+            Some(after) => (range.until.prefix() - after.prefix()) as f64,
+            None => range.until.prefix() as f64 + 1.0,
+        };
+        owned.map(size).sum::<f64>() / ring
+    }
+}
+
+/// Where the partitions of one table are.
+#[derive(Debug)]
+pub struct TablePlacement {
+    home: Home,
+    keyspace: Rc<KeyspacePlacement>,
+}
+
+impl TablePlacement {
+    /// Where the partitions of the table's keyspace are.
+    #[inline]
+    pub fn keyspace(&self) -> &KeyspacePlacement {
+        &self.keyspace
+    }
+
+    /// How the partitions are spread over the cores of a node.
+    #[inline]
+    pub fn home(&self) -> Home {
+        self.home
+    }
+
+    /// The replicas of a token.
+    #[inline]
+    pub fn replicas(&self, token: Token) -> Replicas<'_> {
+        Replicas { placement: self, token, natural: self.keyspace.nodes_of(token) }
+    }
+
+    /// The core of a node that has a token of the table, if the node has it at all.
+    #[inline]
+    pub fn shard_of(&self, node: NodeIndex, token: Token) -> u16 {
+        self.home.owner(self.keyspace.topology.node(node).shards, token)
+    }
+
+    /// The cores of a node that have partitions of the table.
+    pub fn shards_of(&self, node: NodeIndex) -> Range<u16> {
+        match self.home {
+            Home::Shard0 => 0..1,
+            Home::ByToken => 0..self.keyspace.topology.node(node).shards.shards,
+        }
+    }
+}
+
+/// The replicas of one token of one table.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicas<'p> {
+    placement: &'p TablePlacement,
+    token: Token,
+    natural: &'p [NodeIndex],
+}
+
+impl<'p> Replicas<'p> {
+    /// The replicas that the strategy chose, each with its core; the owner of the range first.
+    #[inline]
+    pub fn natural(&self) -> impl ExactSizeIterator<Item = Replica> + use<'p> {
+        let (placement, token) = (self.placement, self.token);
+        self.natural.iter().map(move |node| Replica { node: *node, shard: placement.shard_of(*node, token) })
+    }
+
+    /// The only replica, if there is no more than that one.
+    #[inline]
+    pub fn only(&self) -> Option<Replica> {
+        let [node] = *self.natural else { return None };
+        Some(Replica { node, shard: self.placement.shard_of(node, self.token) })
+    }
+
+    /// The nodes of the natural replicas.
+    #[inline]
+    pub(crate) fn nodes(&self) -> &'p [NodeIndex] {
+        self.natural
+    }
+
+    /// The levels and nodes of the table's keyspace.
+    #[inline]
+    pub(crate) fn keyspace(&self) -> &'p KeyspacePlacement {
+        &self.placement.keyspace
+    }
+}
+
+/// A hasher of table ids in a few instructions. They are hashes, random or times, and made by this cluster.
+#[derive(Default, Debug)]
+struct TableIdHasher {
+    hash: u64,
+}
+
+impl Hasher for TableIdHasher {
+    #[inline]
+    fn write(&mut self, bytes: &[u8]) {
+        if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
+            let mixed = u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(32);
+            // Fibonacci hashing: the upper half of the product depends on all bits.
+            let product = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            self.hash = product ^ (product >> 32);
+        }
+    }
+
+    /// The length that comes before an array's bytes says nothing.
+    #[inline]
+    fn write_usize(&mut self, _: usize) {}
+
+    #[inline]
+    fn finish(&self) -> u64 {
+        self.hash
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

@@ -1,0 +1,37 @@
+//! Plans of the coordinator: which replicas a request asks, how many answers it waits for, and what its client is told.
+//!
+//! A plan is made from the replicas of a token ([`crate::placement`]), a consistency level and the nodes that are
+//! alive, or else the request is Unavailable. It is a state machine without I/O: the caller asks the replicas that the
+//! plan names and passes on what happens, an answer, a failure or the end of the request's time; the plan says what
+//! comes next. All counts, data centres and texts of errors are decided here, and they are Cassandra's.
+//!
+//! | plan | for |
+//! |---|---|
+//! | [`WritePlan`] | a mutation of one partition, of any [`WriteType`] |
+//! | [`PartitionReadPlan`] | a read of one partition |
+//! | [`RangeReadPlan`] | a read of a part of the ring |
+//! | [`CasPlan`] | the levels and errors of a conditional change, or of a read at SERIAL |
+//! | [`TruncatePlan`] | TRUNCATE, which all nodes must do |
+//!
+//! Rules that hold for all of them:
+//! 1. Only replicas that are alive are asked, and an answer counts once, however often it comes.
+//! 2. A request fails as soon as its level is out of reach, not at the end of its time. If all failures are replicas
+//!    that ran out of time, it is a timeout.
+//! 3. If only one replica was asked, what that replica refused is passed on as it is.
+//! 4. A write that any replica may have applied is never told as a definite failure.
+
+mod cas;
+mod range;
+mod read;
+mod tally;
+mod truncate;
+mod write;
+
+pub use cas::{CasPlan, CasProgress};
+pub use range::{Piece, RangeReadPlan};
+pub use read::{Form, NextRead, PartitionReadPlan};
+pub use truncate::TruncatePlan;
+pub use write::{WritePlan, WriteType, combined, postponed};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! Reads of partitions at all levels from replicas in several data centres, with their events in every order.
+
+use super::*;
+use crate::placement::tests::{borrowed, placed, random_replication, random_topology, token};
+use crate::plan::tests::{LEVELS, by_hand, random_live};
+use crate::topology::NodeIndex;
+use model::Token;
+use model::arbitrary::{generator, pick};
+use model::failure::FailureReason;
+use std::collections::BTreeSet;
+
+fn tombstones() -> Failure {
+    Failure::invalid("many").with(Detail::Replica { reason: FailureReason::ReadTooManyTombstones })
+}
+
+fn run(seed: u64) {
+    let mut below = generator(seed);
+    let topology = random_topology(&mut below);
+    let (class, options) = random_replication(&mut below);
+    let table = placed(&topology, class, &borrowed(&options));
+    let live = random_live(&topology, &mut below);
+    let level = *pick(&LEVELS[1..], &mut below);
+    let token = token(&mut below);
+    let replicas = table.replicas(token);
+    let by_hand = by_hand(class, &options, level);
+    let alive: BTreeSet<NodeIndex> =
+        replicas.natural().map(|replica| replica.node).filter(|node| live.contains(*node)).collect();
+    let plan = PartitionReadPlan::new(level, replicas, &live);
+    if !by_hand.is_met(&topology, &alive) {
+        assert_eq!(plan.expect_err("too few are alive").code, ErrorCode::Unavailable, "seed {seed}");
+        return;
+    }
+    let mut plan = plan.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    let mut open: Vec<(Replica, Form)> = plan.targets().collect();
+    let asked: BTreeSet<NodeIndex> = open.iter().map(|(replica, _)| replica.node).collect();
+    assert!(by_hand.is_met(&topology, &asked), "seed {seed}: enough are asked");
+    assert_eq!(open.len(), by_hand.block_for(&topology) as usize, "seed {seed}: no more than needed are asked");
+    let (mut answered, mut failed, mut has_rows) = (BTreeSet::new(), BTreeSet::new(), false);
+    loop {
+        assert_eq!(open.iter().filter(|(_, form)| *form == Form::Rows).count(), usize::from(!has_rows), "seed {seed}");
+        assert!(asked.len() == 1 || asked.len() <= alive.len());
+        if below(12) == 0 {
+            let failure = plan.expired();
+            let received = by_hand.counted(&topology, &answered) as i32;
+            assert_eq!(failure.text, format!("Operation timed out - received only {received} responses."));
+            let block_for = by_hand.block_for(&topology);
+            let detail = Detail::ReadTimeout { consistency: level, received, block_for, data_present: has_rows };
+            assert_eq!((failure.code, failure.detail), (ErrorCode::ReadTimeout, detail), "seed {seed}");
+            assert_eq!(plan.answered(open[0].0), None, "seed {seed}: the client was answered");
+            return;
+        }
+        let (replica, form) = open.swap_remove(below(open.len() as u64) as usize);
+        if below(3) > 0 {
+            answered.insert(replica.node);
+            has_rows |= form == Form::Rows;
+            let next = plan.answered(replica);
+            assert_eq!(plan.answered(replica), None, "seed {seed}: a repeated answer counts once");
+            if by_hand.is_met(&topology, &answered) {
+                assert_eq!(next, Some(NextRead::Complete), "seed {seed}");
+                assert!(has_rows, "seed {seed}: one of the answers has rows");
+                return;
+            }
+            assert_eq!(next, None, "seed {seed}");
+            continue;
+        }
+        failed.insert(replica.node);
+        match plan.failed(replica, tombstones(), &topology) {
+            Some(NextRead::Ask(spare, wanted)) => {
+                assert!(alive.contains(&spare.node) && !failed.contains(&spare.node), "seed {seed}");
+                assert!(!answered.contains(&spare.node) && !open.iter().any(|(other, _)| *other == spare));
+                assert_eq!(wanted, form, "seed {seed}: the rows are asked of the replacement");
+                open.push((spare, wanted));
+            }
+            Some(NextRead::Fail(failure)) => {
+                let left: BTreeSet<NodeIndex> = alive.difference(&failed).copied().collect();
+                assert!(!by_hand.is_met(&topology, &left), "seed {seed}: others could be asked");
+                let received = by_hand.counted(&topology, &answered);
+                let count = failed.len();
+                let text = format!("Operation failed - received {received} responses and {count} failures: ");
+                assert!(failure.text.starts_with(&text), "seed {seed}: {}", failure.text);
+                let Detail::ReadFailure { consistency, block_for, failures, data_present, .. } = failure.detail else {
+                    panic!("seed {seed}: {:?}", failure.detail);
+                };
+                let expected = (level, by_hand.block_for(&topology), count, has_rows);
+                assert_eq!((consistency, block_for, failures.len(), data_present), expected, "seed {seed}");
+                return;
+            }
+            other => panic!("seed {seed}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_order_of_events_leads_to_the_right_answer() {
+    (0..4_000).for_each(run);
+}
+
+#[test]
+fn the_nearest_replicas_are_asked() {
+    let nodes: [(&str, &str, &[i64]); 5] =
+        [("dc1", "r1", &[40]), ("dc1", "r1", &[10]), ("dc1", "r1", &[20]), ("dc2", "r1", &[5]), ("dc2", "r1", &[15])];
+    let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 1));
+    let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3"), ("dc2", "2")]);
+    let live = LiveNodes::of(&topology, |_| true);
+    let asked = |level| -> Vec<(u16, Form)> {
+        let plan = PartitionReadPlan::new(level, table.replicas(Token(3)), &live).expect("alive");
+        plan.targets().map(|(replica, form)| (replica.node.0, form)).collect()
+    };
+    // The ring meets 3, 1, 4, 2 and 0.
+    let digests = |rest: &[u16]| -> Vec<(u16, Form)> {
+        [(0, Form::Rows)].into_iter().chain(rest.iter().map(|node| (*node, Form::Digest))).collect()
+    };
+    assert_eq!(asked(Consistency::One), digests(&[]));
+    assert_eq!(asked(Consistency::LocalQuorum), digests(&[1]));
+    assert_eq!(asked(Consistency::LocalSerial), digests(&[1]));
+    assert_eq!(asked(Consistency::Quorum), digests(&[1, 2]));
+    assert_eq!(asked(Consistency::EachQuorum), digests(&[1, 3, 4]));
+    assert_eq!(asked(Consistency::All), digests(&[1, 2, 3, 4]));
+}
+
+#[test]
+fn the_refusal_of_the_only_replica_is_passed_on() {
+    let topology = std::rc::Rc::new(crate::topology::tests::topology(&[("dc1", "r1", &[0])], 1));
+    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "1")]);
+    let live = LiveNodes::of(&topology, |_| true);
+    let failed = |failure: Failure| {
+        let mut plan = PartitionReadPlan::new(Consistency::One, table.replicas(Token(3)), &live).expect("alive");
+        let (replica, form) = plan.targets().next().expect("a replica");
+        assert_eq!(form, Form::Rows);
+        plan.failed(replica, failure, &topology)
+    };
+    let refused = Failure::overloaded("full");
+    assert_eq!(failed(refused.clone()), Some(NextRead::Fail(refused)));
+    let Some(NextRead::Fail(failure)) = failed(tombstones()) else { panic!("it fails") };
+    assert_eq!(
+        failure.text,
+        "Operation failed - received 0 responses and 1 failures: READ_TOO_MANY_TOMBSTONES from /127.0.0.1:7000"
+    );
+    assert_eq!(
+        failure.detail,
+        Detail::ReadFailure {
+            consistency: Consistency::One,
+            received: 0,
+            block_for: 1,
+            failures: vec![([127, 0, 0, 1].into(), FailureReason::ReadTooManyTombstones)],
+            data_present: false,
+        }
+    );
+}

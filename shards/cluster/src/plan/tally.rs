@@ -1,0 +1,279 @@
+//! Counting the answers of replicas.
+
+use crate::consistency::{Levels, Requirement, Scope, number};
+use crate::placement::{Replica, Replicas};
+use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
+use model::failure::{Detail, FailureReason};
+use model::{Consistency, Failure};
+use smallvec::SmallVec;
+use std::fmt::Write;
+
+/// Replicas of a plan whose memory is part of it.
+const INLINE: usize = 3;
+
+/// A replica of a plan.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Member {
+    pub(super) replica: Replica,
+    pub(super) data_center: DataCenter,
+    pub(super) state: State,
+}
+
+/// What a replica has done so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum State {
+    /// It was not asked.
+    Spare,
+    /// It was asked.
+    Open,
+    Answered,
+    Failed,
+}
+
+/// The replicas of a request, and how many of them have answered.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    pub(super) requirement: Requirement,
+    members: SmallVec<[Member; INLINE]>,
+    /// Answers that count.
+    received: u32,
+    /// Replicas that were asked, and neither answered nor failed, and whose answers count.
+    open: u32,
+    /// What only some requests have.
+    rare: Option<Box<Rare>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Rare {
+    /// For EACH_QUORUM.
+    quorums: Vec<OpenQuorum>,
+    failures: Vec<(NodeIndex, FailureReason)>,
+}
+
+/// The majority of one data centre under way.
+#[derive(Clone, Debug)]
+struct OpenQuorum {
+    data_center: Option<DataCenter>,
+    missing: u32,
+    open: u32,
+}
+
+impl Tally {
+    /// The live replicas of a token, none of them asked.
+    ///
+    /// # Errors
+    /// Unavailable if they are too few.
+    #[inline]
+    pub(super) fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Tally, Failure> {
+        let keyspace = replicas.keyspace();
+        let topology = keyspace.topology();
+        if let Some(replica) = replicas.only()
+            && requirement.block_for == 1
+            && live.contains(replica.node)
+        {
+            let data_center = topology.data_center_of(replica.node);
+            if requirement.counts(data_center) {
+                return Ok(Tally::alone(requirement, replica, data_center));
+            }
+        }
+        Tally::of_several(requirement, replicas, live)
+    }
+
+    /// A tally of a single replica, whose answer is all that is needed.
+    #[inline]
+    pub(super) fn alone(requirement: Requirement, replica: Replica, data_center: DataCenter) -> Tally {
+        let mut members = SmallVec::new();
+        members.push(Member { replica, data_center, state: State::Spare });
+        // A majority of one data centre with one replica is that replica.
+        let scope = match requirement.scope {
+            Scope::Each => Scope::All,
+            other => other,
+        };
+        Tally { requirement: Requirement { scope, ..requirement }, members, received: 0, open: 0, rare: None }
+    }
+
+    #[cold]
+    fn of_several(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Tally, Failure> {
+        let keyspace = replicas.keyspace();
+        let (levels, topology) = (keyspace.levels(), keyspace.topology());
+        requirement.check_alive(levels, topology, replicas.nodes(), live)?;
+        let live = replicas.natural().filter(|replica| live.contains(replica.node));
+        let member = |replica: Replica| {
+            let data_center = topology.data_center_of(replica.node);
+            Member { replica, data_center, state: State::Spare }
+        };
+        let members = live.map(member).collect();
+        let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
+        Ok(Tally { requirement, members, received: 0, open: 0, rare })
+    }
+
+    pub(super) fn members(&self) -> &[Member] {
+        &self.members
+    }
+
+    /// Sorts the replicas, none of which was asked yet: those with the lowest `key` are asked first.
+    pub(super) fn sort_by_key<K: Ord>(&mut self, key: impl Fn(&Member) -> K) {
+        if self.members.len() > 1 {
+            self.members.sort_by_key(key);
+        }
+    }
+
+    /// Drops the replicas for which `keep` is false, none of which was asked yet.
+    pub(super) fn retain(&mut self, keep: impl Fn(&Member) -> bool) {
+        self.members.retain(|member| keep(member));
+    }
+
+    /// Counts a replica, by its position, as asked.
+    #[inline]
+    pub(super) fn ask(&mut self, at: usize) -> Replica {
+        let member = &mut self.members[at];
+        member.state = State::Open;
+        let (replica, data_center) = (member.replica, member.data_center);
+        if self.requirement.counts(data_center) {
+            self.open += 1;
+        }
+        if let Some(quorum) = self.quorum(data_center) {
+            quorum.open += 1;
+        }
+        replica
+    }
+
+    /// The position of a spare replica whose answer counts like that of one in `data_center`.
+    pub(super) fn spare_for(&self, data_center: DataCenter) -> Option<usize> {
+        let fits = |member: &Member| match self.requirement.scope {
+            Scope::All => true,
+            Scope::Local => self.requirement.counts(member.data_center),
+            Scope::Each => member.data_center == data_center,
+        };
+        self.members.iter().position(|member| member.state == State::Spare && fits(member))
+    }
+
+    /// Counts an answer. Returns the position of its replica; `None` if it is not awaited.
+    #[inline]
+    pub(super) fn answered(&mut self, replica: Replica) -> Option<usize> {
+        let at = self.close(replica, State::Answered)?;
+        let data_center = self.members[at].data_center;
+        if self.requirement.counts(data_center) {
+            self.received += 1;
+        }
+        if let Some(quorum) = self.quorum(data_center) {
+            quorum.missing = quorum.missing.saturating_sub(1);
+        }
+        Some(at)
+    }
+
+    /// Counts a failure. Returns the position of its replica; `None` if its answer is not awaited.
+    pub(super) fn failed(&mut self, replica: Replica, reason: FailureReason) -> Option<usize> {
+        let at = self.close(replica, State::Failed)?;
+        self.rare.get_or_insert_default().failures.push((replica.node, reason));
+        Some(at)
+    }
+
+    /// Ends waiting for a replica.
+    #[inline]
+    fn close(&mut self, replica: Replica, state: State) -> Option<usize> {
+        let is_awaited = |member: &Member| member.replica == replica && member.state == State::Open;
+        let at = self.members.iter().position(is_awaited)?;
+        self.members[at].state = state;
+        let data_center = self.members[at].data_center;
+        if self.requirement.counts(data_center) {
+            self.open -= 1;
+        }
+        if let Some(quorum) = self.quorum(data_center) {
+            quorum.open -= 1;
+        }
+        Some(at)
+    }
+
+    #[inline]
+    fn quorum(&mut self, data_center: DataCenter) -> Option<&mut OpenQuorum> {
+        let quorums = &mut self.rare.as_mut()?.quorums;
+        quorums.iter_mut().find(|quorum| quorum.data_center == Some(data_center))
+    }
+
+    fn quorums(&self) -> &[OpenQuorum] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.quorums)
+    }
+
+    fn failures(&self) -> &[(NodeIndex, FailureReason)] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.failures)
+    }
+
+    /// Whether enough answers have come.
+    #[inline]
+    pub(super) fn is_reached(&self) -> bool {
+        match self.requirement.scope {
+            Scope::Each => self.quorums().iter().all(|quorum| quorum.missing == 0),
+            Scope::All | Scope::Local => self.received >= self.requirement.block_for,
+        }
+    }
+
+    /// Whether the answers that are awaited cannot be enough any more.
+    pub(super) fn is_out_of_reach(&self) -> bool {
+        match self.requirement.scope {
+            Scope::Each => self.quorums().iter().any(|quorum| quorum.missing > quorum.open),
+            Scope::All | Scope::Local => self.received + self.open < self.requirement.block_for,
+        }
+    }
+
+    /// Whether an answer is awaited from any replica, even one that does not count.
+    pub(super) fn awaits_any(&self) -> bool {
+        self.members.iter().any(|member| member.state == State::Open)
+    }
+
+    /// Whether any replica has answered, even one that does not count.
+    pub(super) fn has_any(&self) -> bool {
+        self.members.iter().any(|member| member.state == State::Answered)
+    }
+
+    /// Whether all failures so far are replicas that ran out of time.
+    pub(super) fn all_ran_out_of_time(&self) -> bool {
+        self.failures().iter().all(|(_, reason)| *reason == FailureReason::Timeout)
+    }
+
+    pub(super) fn received(&self) -> i32 {
+        number(self.received)
+    }
+
+    pub(super) fn block_for(&self) -> i32 {
+        number(self.requirement.block_for)
+    }
+
+    pub(super) fn level(&self) -> Consistency {
+        self.requirement.level
+    }
+
+    /// Why replicas failed, with their addresses: for clients, and as text.
+    pub(super) fn reasons(&self, topology: &Topology) -> (Vec<(std::net::IpAddr, FailureReason)>, String) {
+        let (received, count) = (self.received, self.failures().len());
+        let mut text = format!("Operation failed - received {received} responses and {count} failures: ");
+        let mut reasons = Vec::with_capacity(count);
+        for (at, (node, reason)) in self.failures().iter().enumerate() {
+            let address = topology.node(*node).address;
+            let comma = if at > 0 { ", " } else { "" };
+            let _ = write!(text, "{comma}{} from /{address}", reason.name());
+            reasons.push((address.ip(), *reason));
+        }
+        (reasons, text)
+    }
+}
+
+impl Rare {
+    fn with_quorums(levels: &Levels) -> Rare {
+        let open = |(data_center, quorum)| OpenQuorum { data_center, missing: quorum, open: 0 };
+        Rare { quorums: levels.quorums().map(open).collect(), failures: Vec::new() }
+    }
+}
+
+/// Why a replica failed, as its failure tells.
+pub(super) fn reason_of(failure: &Failure) -> FailureReason {
+    match &failure.detail {
+        Detail::Replica { reason } => *reason,
+        _ => FailureReason::Unknown,
+    }
+}
+
+/// The text of a request that took too long.
+pub(super) fn timed_out_text(received: i32) -> String {
+    format!("Operation timed out - received only {received} responses.")
+}

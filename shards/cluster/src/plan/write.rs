@@ -1,0 +1,198 @@
+//! Writes: a mutation goes to all live replicas, and its client is answered when enough of them have it.
+
+use super::tally::{Tally, reason_of, timed_out_text};
+use crate::consistency::{Requirement, number};
+use crate::placement::{Replica, Replicas, TablePlacement};
+use crate::topology::{LiveNodes, NodeIndex, Topology};
+use model::failure::{Detail, Outcome};
+use model::{Consistency, ErrorCode, Failure};
+
+/// The kind of a write, as errors name it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WriteType {
+    /// A mutation of one partition.
+    Simple,
+    /// A logged batch that is in the batch log.
+    Batch,
+    /// Several mutations at once.
+    UnloggedBatch,
+    /// A change of counters.
+    Counter,
+    /// A logged batch on its way into the batch log.
+    BatchLog,
+}
+
+impl WriteType {
+    /// Its name in the protocol.
+    pub fn name(self) -> &'static str {
+        match self {
+            WriteType::Simple => "SIMPLE",
+            WriteType::Batch => "BATCH",
+            WriteType::UnloggedBatch => "UNLOGGED_BATCH",
+            WriteType::Counter => "COUNTER",
+            WriteType::BatchLog => "BATCH_LOG",
+        }
+    }
+}
+
+/// The write of one mutation.
+#[derive(Debug)]
+pub struct WritePlan {
+    tally: Tally,
+    write_type: WriteType,
+    /// Whether a replica that failed may have the write nevertheless.
+    may_be_applied: bool,
+    /// Whether the client's answer is known.
+    ended: bool,
+}
+
+impl WritePlan {
+    /// A write to the replicas of a token at `level`. All live ones are asked ([`WritePlan::targets`]).
+    ///
+    /// # Errors
+    /// Unavailable if too few are alive.
+    #[inline]
+    pub fn new(
+        level: Consistency,
+        write_type: WriteType,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<WritePlan, Failure> {
+        let requirement = replicas.keyspace().levels().required(level);
+        Ok(WritePlan::asking_all(Tally::new(requirement, replicas, live)?, write_type))
+    }
+
+    /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
+    /// acknowledgement is enough.
+    pub fn of_batch_log(batches: &TablePlacement, here: NodeIndex, shard: u16) -> WritePlan {
+        let keyspace = batches.keyspace();
+        let requirement = keyspace.levels().required(Consistency::One);
+        let data_center = keyspace.topology().data_center_of(here);
+        let tally = Tally::alone(requirement, Replica { node: here, shard }, data_center);
+        WritePlan::asking_all(tally, WriteType::BatchLog)
+    }
+
+    #[inline]
+    fn asking_all(mut tally: Tally, write_type: WriteType) -> WritePlan {
+        for at in 0..tally.members().len() {
+            tally.ask(at);
+        }
+        WritePlan { tally, write_type, may_be_applied: false, ended: false }
+    }
+
+    /// The replicas to send the mutation to. At ANY there may be none, and then the write is done.
+    #[inline]
+    pub fn targets(&self) -> impl ExactSizeIterator<Item = Replica> + '_ {
+        self.tally.members().iter().map(|member| member.replica)
+    }
+
+    /// What the write needs.
+    pub fn requirement(&self) -> Requirement {
+        self.tally.requirement
+    }
+
+    /// Takes an acknowledgement. Returns true when the client's answer is that the write is done.
+    #[inline]
+    pub fn acknowledged(&mut self, replica: Replica) -> bool {
+        let counted = self.tally.answered(replica).is_some();
+        let done = counted && !self.ended && self.tally.is_reached();
+        self.ended |= done;
+        done
+    }
+
+    /// Takes the news that a replica did not write it. Returns the failure that the client gets if the level is out of
+    /// reach by that.
+    pub fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
+        self.tally.failed(replica, reason_of(&failure))?;
+        self.may_be_applied |= failure.outcome == Outcome::Unknown;
+        if self.ended || !self.tally.is_out_of_reach() {
+            return None;
+        }
+        self.ended = true;
+        Some(self.failure(failure, topology))
+    }
+
+    fn failure(&self, last: Failure, topology: &Topology) -> Failure {
+        let applied = self.may_be_applied || self.tally.has_any() || self.tally.awaits_any();
+        if self.tally.members().len() == 1 {
+            return if applied { self.unknown(last) } else { last };
+        }
+        if self.tally.all_ran_out_of_time() {
+            return self.timed_out();
+        }
+        let (failures, text) = self.tally.reasons(topology);
+        let detail = Detail::WriteFailure {
+            consistency: self.tally.level(),
+            received: self.tally.received(),
+            block_for: self.tally.block_for(),
+            failures,
+            write_type: self.write_type.name(),
+        };
+        let failure = Failure::new(ErrorCode::WriteFailure, text).with(detail);
+        if applied { failure.unknown() } else { failure }
+    }
+
+    /// Takes the end of the request's time: the failure that the client gets. Replicas may have the write, or get it
+    /// later.
+    pub fn expired(&mut self) -> Failure {
+        self.ended = true;
+        self.timed_out()
+    }
+
+    fn timed_out(&self) -> Failure {
+        self.unknown(Failure::new(ErrorCode::WriteTimeout, timed_out_text(self.tally.received())))
+    }
+
+    fn unknown(&self, failure: Failure) -> Failure {
+        unknown(failure, self.tally.requirement, self.tally.received(), self.write_type)
+    }
+}
+
+/// The failure of a logged batch whose mutations, each of which needs `requirement`, were not all applied. They will
+/// be, because the batch is in the batch log.
+pub fn postponed(requirement: Requirement) -> Failure {
+    unknown(Failure::new(ErrorCode::WriteTimeout, timed_out_text(0)), requirement, 0, WriteType::Batch)
+}
+
+/// The failure of a write that may be applied nevertheless. It has the form of a timeout, because a client must not
+/// take it for "not written".
+fn unknown(failure: Failure, requirement: Requirement, received: i32, write_type: WriteType) -> Failure {
+    let detail = Detail::WriteTimeout {
+        consistency: requirement.level,
+        received,
+        block_for: number(requirement.block_for),
+        write_type: write_type.name(),
+    };
+    Failure { code: ErrorCode::WriteTimeout, ..failure }.unknown().with(detail)
+}
+
+/// The result of several writes that make one request: the first failure, if any. If it is definite but another write
+/// may have taken effect, the outcome of the whole is unknown; `requirement` gives what the write at a position needed.
+pub fn combined(
+    results: impl IntoIterator<Item = Result<(), Failure>>,
+    write_type: WriteType,
+    requirement: impl FnOnce(usize) -> Requirement,
+) -> Result<(), Failure> {
+    let mut applied = false;
+    let mut first = None;
+    for (at, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(()) => applied = true,
+            Err(failure) => {
+                applied |= failure.outcome == Outcome::Unknown;
+                first = first.or(Some((at, failure)));
+            }
+        }
+    }
+    match first {
+        None => Ok(()),
+        Some((at, failure)) if applied && failure.outcome == Outcome::NotApplied => {
+            Err(unknown(failure, requirement(at), 0, write_type))
+        }
+        Some((_, failure)) => Err(failure),
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

@@ -1,0 +1,175 @@
+//! The nodes of a cluster: where each one is, its tokens, and which of its cores owns a token.
+
+use model::{ShardMap, Token};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// A node's position in [`Topology::nodes`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct NodeIndex(pub u16);
+
+/// A data centre's position in [`Topology::data_centers`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct DataCenter(pub u16);
+
+/// A member of the cluster, as it describes itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Node {
+    /// Its id, never reused.
+    pub host_id: Uuid,
+    /// Address and port for other nodes.
+    pub address: SocketAddr,
+    /// The name of its data centre.
+    pub data_center: String,
+    /// The name of its rack, unique within the data centre.
+    pub rack: String,
+    /// Which of its cores owns a token.
+    pub shards: ShardMap,
+    /// Its tokens. The node owns, for each of them, the range that ends there.
+    pub tokens: Vec<Token>,
+}
+
+/// All nodes, and which of them this one is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Topology {
+    nodes: Vec<Node>,
+    here: NodeIndex,
+    /// Names in alphabetical order.
+    data_centers: Vec<String>,
+    /// The data centre of each node.
+    located: Vec<DataCenter>,
+    /// All tokens in ascending order, with their nodes.
+    ring: Vec<(Token, NodeIndex)>,
+}
+
+impl Topology {
+    /// The topology of `nodes`, of which this one is `here`. If two nodes have the same token, it belongs to the one
+    /// that comes first.
+    ///
+    /// # Panics
+    /// If `here` is not one of the nodes, or there are more than 65535.
+    pub fn new(nodes: Vec<Node>, here: NodeIndex) -> Topology {
+        assert!(
+            usize::from(here.0) < nodes.len() && nodes.len() <= usize::from(u16::MAX),
+            "{here:?} of {}",
+            nodes.len()
+        );
+        let mut data_centers: Vec<String> = nodes.iter().map(|node| node.data_center.clone()).collect();
+        data_centers.sort_unstable();
+        data_centers.dedup();
+        let located = nodes.iter().map(|node| position(&data_centers, &node.data_center).unwrap_or(DataCenter(0)));
+        let located = located.collect();
+        let of_node = |(at, node): (usize, &Node)| {
+            let tokens: Vec<Token> = node.tokens.clone();
+            tokens.into_iter().map(move |token| (token, NodeIndex(at as u16)))
+        };
+        let mut ring: Vec<(Token, NodeIndex)> = nodes.iter().enumerate().flat_map(of_node).collect();
+        ring.sort_unstable();
+        ring.dedup_by_key(|(token, _)| *token);
+        Topology { nodes, here, data_centers, located, ring }
+    }
+
+    /// This node.
+    pub fn here(&self) -> NodeIndex {
+        self.here
+    }
+
+    /// All nodes; a [`NodeIndex`] is a position in this slice.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The node at a position.
+    #[inline]
+    pub fn node(&self, at: NodeIndex) -> &Node {
+        &self.nodes[usize::from(at.0)]
+    }
+
+    /// The names of all data centres in alphabetical order; a [`DataCenter`] is a position in this slice.
+    pub fn data_centers(&self) -> &[String] {
+        &self.data_centers
+    }
+
+    /// The data centre with this name, if it has nodes.
+    pub fn data_center(&self, name: &str) -> Option<DataCenter> {
+        position(&self.data_centers, name)
+    }
+
+    /// The data centre of a node.
+    #[inline]
+    pub fn data_center_of(&self, node: NodeIndex) -> DataCenter {
+        self.located[usize::from(node.0)]
+    }
+
+    /// All tokens in ascending order, each with the node that owns the range ending there.
+    pub fn ring(&self) -> &[(Token, NodeIndex)] {
+        &self.ring
+    }
+}
+
+fn position(names: &[String], name: &str) -> Option<DataCenter> {
+    names.binary_search_by(|other| other.as_str().cmp(name)).ok().map(|at| DataCenter(at as u16))
+}
+
+/// The nodes that are believed to be alive.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LiveNodes {
+    /// One bit per node.
+    words: Vec<u64>,
+}
+
+impl LiveNodes {
+    /// Of the nodes of `topology` those for which `is_live` says so. This node is always alive to itself.
+    pub fn of(topology: &Topology, is_live: impl Fn(NodeIndex) -> bool) -> LiveNodes {
+        let mut words = vec![0; topology.nodes.len().div_ceil(64)];
+        for at in (0..topology.nodes.len() as u16).map(NodeIndex) {
+            if at == topology.here || is_live(at) {
+                words[usize::from(at.0 / 64)] |= 1 << (at.0 % 64);
+            }
+        }
+        LiveNodes { words }
+    }
+
+    /// Whether a node is believed to be alive.
+    #[inline]
+    pub fn contains(&self, node: NodeIndex) -> bool {
+        self.words[usize::from(node.0 / 64)] >> (node.0 % 64) & 1 == 1
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use model::Partitioner;
+
+    /// Nodes given as data centre, rack and tokens; this node is the first. Each has `shards` cores.
+    pub(crate) fn topology(nodes: &[(&str, &str, &[i64])], shards: u16) -> Topology {
+        let node = |(at, (data_center, rack, tokens)): (usize, &(&str, &str, &[i64]))| Node {
+            host_id: Uuid::from_u128(at as u128 + 1),
+            address: SocketAddr::from(([127, 0, (at / 250) as u8, (at % 250) as u8 + 1], 7000)),
+            data_center: (*data_center).into(),
+            rack: (*rack).into(),
+            shards: ShardMap::new(Partitioner::Murmur3, shards),
+            tokens: tokens.iter().copied().map(Token).collect(),
+        };
+        Topology::new(nodes.iter().enumerate().map(node).collect(), NodeIndex(0))
+    }
+
+    #[test]
+    fn tokens_of_all_nodes_make_one_ring() {
+        let topology = topology(&[("b", "r", &[30, 10]), ("a", "r", &[20, 10]), ("b", "q", &[])], 1);
+        let ring: Vec<(i64, u16)> = topology.ring().iter().map(|(token, node)| (token.0, node.0)).collect();
+        assert_eq!(ring, [(10, 0), (20, 1), (30, 0)]);
+        assert_eq!(topology.data_centers(), ["a", "b"]);
+        assert_eq!([0, 1, 2].map(|node| topology.data_center_of(NodeIndex(node)).0), [1, 0, 1]);
+        assert_eq!((topology.data_center("b"), topology.data_center("c")), (Some(DataCenter(1)), None));
+    }
+
+    #[test]
+    fn this_node_is_always_alive() {
+        let many: Vec<(&str, &str, &[i64])> = (0..130).map(|_| ("a", "r", &[][..])).collect();
+        let topology = topology(&many, 1);
+        let live = LiveNodes::of(&topology, |node| node.0 % 3 == 1);
+        assert!((0..130).all(|at| live.contains(NodeIndex(at)) == (at == 0 || at % 3 == 1)));
+    }
+}
