@@ -1,6 +1,6 @@
 //! Commands about the ring: `status` and `ring`.
 
-use super::node_info::{load, replication};
+use super::node_info::load;
 use super::table_names::keyspaces;
 use crate::admin::error::CommandError;
 use crate::admin::number_format::file_size;
@@ -53,18 +53,13 @@ fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Resul
             }
         }
     };
-    let (class, options) = replication(keyspace);
-    let count = |name: &str| {
-        let found = options.iter().find(|(option, _)| option == name);
-        // A number of transient replicas may follow after a slash.
-        found.and_then(|(_, count)| count.split('/').next()?.trim().parse::<u32>().ok()).unwrap_or_default()
-    };
-    let replicas = match class.as_str() {
-        "LocalStrategy" => return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless"),
-        "NetworkTopologyStrategy" => count(&node.shard.node_config().data_center),
-        _ => count("replication_factor"),
-    };
-    Ok(Ownership { part: Some(f64::from(replicas.min(1))), note: None })
+    if keyspace.is_local() {
+        return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless");
+    }
+    let placement = node.shard.placement();
+    let here = placement.topology().here();
+    let part = placement.keyspace(&keyspace.name).map(|placed| placed.ownership(here));
+    Ok(Ownership { part: Some(part.unwrap_or_default()), note: None })
 }
 
 /// `status`.
