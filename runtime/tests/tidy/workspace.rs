@@ -48,7 +48,8 @@ pub(crate) const CRATES: &[Crate] = &[
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[
-            &["descriptor", "bound_kind"],
+            &["version", "bound_kind"],
+            &["descriptor"],
             &["error"],
             &["input", "toc"],
             &["block", "compression", "filter", "statistics"],

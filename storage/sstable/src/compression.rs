@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! CompressionInfo.db   class [u16 length, text], options u32 count of (key, value) texts, chunk length u32,
-//!                      longest compressed length u32, uncompressed length u64, chunks u32, offset u64 of each
+//!                      longest compressed length u32 (from `na` on), uncompressed length u64, chunks u32, offset u64
+//!                      of each
 //! chunk                compressed bytes, CRC-32 of them; stored uncompressed if compression does not make them shorter
 //!                      than the longest compressed length
 //! CRC.db               chunk length u32, CRC-32 u32 of each chunk of that length
@@ -17,6 +18,7 @@ pub use params::{CHUNK_BYTES, COMPRESSED_LEN_UNLIMITED, CompressionParams};
 
 use crate::error::{Fault, Problem};
 use crate::input::Input;
+use crate::version::Version;
 use std::io::Read;
 use std::sync::Arc;
 
@@ -127,7 +129,7 @@ pub struct CompressionInfo {
 }
 
 impl CompressionInfo {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<CompressionInfo, Fault> {
+    pub(crate) fn parse(bytes: &[u8], version: Version) -> Result<CompressionInfo, Fault> {
         let mut input = Input::new(bytes, 0);
         let Some(compressor) = Compressor::parse(input.short_text()?) else {
             return input.fail(Problem::Unsupported("this compressor"));
@@ -144,7 +146,8 @@ impl CompressionInfo {
         if !chunk_len.is_power_of_two() || !(CHUNK_BYTES_MIN..=CHUNK_BYTES_MAX).contains(&chunk_len) {
             return input.invalid("a chunk length");
         }
-        let compressed_len_max = input.u32()?;
+        let has_limit = version.features().compressed_len_max;
+        let compressed_len_max = if has_limit { input.u32()? } else { COMPRESSED_LEN_UNLIMITED };
         let data_len = input.u64()?;
         let count = u64::from(input.u32()?);
         // Cassandra's writer appends an empty chunk if it is flushed at the end of a chunk.
@@ -167,7 +170,7 @@ impl CompressionInfo {
         Ok(CompressionInfo { compressor, options, chunk_len, compressed_len_max, data_len, offsets: offsets.into() })
     }
 
-    /// Returns the bytes of a CompressionInfo.db.
+    /// Returns the bytes of a CompressionInfo.db of a version that is written.
     pub fn write(&self) -> Vec<u8> {
         let mut out = Vec::with_capacity(64 + 8 * self.offsets.len());
         let text = |out: &mut Vec<u8>, text: &str| {
@@ -345,13 +348,13 @@ mod tests {
             offsets: Arc::new([0]),
         };
         for len in [CHUNK_BYTES_MIN, CHUNK_BYTES_MAX] {
-            assert_eq!(CompressionInfo::parse(&info(len).write()), Ok(info(len)));
+            assert_eq!(CompressionInfo::parse(&info(len).write(), Version::Nb), Ok(info(len)));
         }
         for len in [CHUNK_BYTES_MIN / 2, 100, CHUNK_BYTES_MAX * 2] {
-            assert!(CompressionInfo::parse(&info(len).write()).is_err());
+            assert!(CompressionInfo::parse(&info(len).write(), Version::Nb).is_err());
         }
         let options = |count| CompressionInfo { options: vec![("a".into(), "b".into()); count], ..info(128) };
-        assert!(CompressionInfo::parse(&options(OPTIONS_MAX).write()).is_ok());
-        assert!(CompressionInfo::parse(&options(OPTIONS_MAX + 1).write()).is_err());
+        assert!(CompressionInfo::parse(&options(OPTIONS_MAX).write(), Version::Nb).is_ok());
+        assert!(CompressionInfo::parse(&options(OPTIONS_MAX + 1).write(), Version::Nb).is_err());
     }
 }

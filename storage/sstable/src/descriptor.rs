@@ -1,59 +1,11 @@
 //! File names of an SSTable: `<version>-<id>-<format>-<component>`, as in
 //! `da-3h5p_01dj_5xowq2e57arcx0ad8z-bti-Data.db`.
 
+use crate::version::Version;
 use std::fmt;
 
 /// Longest id in a file name, in bytes.
 pub const ID_BYTES_MAX: usize = 40;
-
-/// A version of the file format, and with it the format.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Version {
-    /// The `big` format of Cassandra 4.
-    Nb,
-    /// The `big` format of Cassandra 5.
-    Oa,
-    /// The `bti` format of Cassandra 5.
-    Da,
-}
-
-impl Version {
-    /// Returns the two letters that file names begin with.
-    pub fn name(self) -> &'static str {
-        match self {
-            Version::Nb => "nb",
-            Version::Oa => "oa",
-            Version::Da => "da",
-        }
-    }
-
-    /// Returns the name of the format: `big` or `bti`.
-    pub fn format(self) -> &'static str {
-        if self.is_bti() { "bti" } else { "big" }
-    }
-
-    /// Returns whether tries index partitions and rows.
-    pub fn is_bti(self) -> bool {
-        self == Version::Da
-    }
-
-    /// Returns whether Cassandra 5 introduced the version (`oa`, `da`): local deletion times are unsigned (until 2106),
-    /// a live partition's deletion takes one byte, and Statistics.db has a slice of clusterings, first and last key.
-    pub fn is_cassandra_5(self) -> bool {
-        self != Version::Nb
-    }
-
-    /// Returns the latest local deletion time that a file can hold, in seconds. Later ones are written as this one.
-    pub fn deletion_time_max(self) -> i64 {
-        if self.is_cassandra_5() { u32::MAX as i64 - 1 } else { i32::MAX as i64 - 1 }
-    }
-
-    fn parse(version: &str, format: &str) -> Option<Version> {
-        [Version::Nb, Version::Oa, Version::Da]
-            .into_iter()
-            .find(|known| known.name() == version && known.format() == format)
-    }
-}
 
 /// A kind of file that an SSTable consists of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -156,7 +108,12 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        for name in ["da-1-bti-Data.db", "oa-3h5p_01dj_5xowq2e57arcx0ad8z-big-CRC.db", "nb-12-big-TOC.txt"] {
+        for name in [
+            "da-1-bti-Data.db",
+            "oa-3h5p_01dj_5xowq2e57arcx0ad8z-big-CRC.db",
+            "nb-12-big-TOC.txt",
+            "mc-7-big-Digest.crc32",
+        ] {
             let (descriptor, component) = Descriptor::parse(name).unwrap();
             assert_eq!(descriptor.file_name(component.unwrap()), name);
         }
@@ -166,7 +123,8 @@ mod tests {
         for bad in [
             "",
             "da-1-big-Data.db",
-            "mc-1-big-Data.db",
+            "mc-1-bti-Data.db",
+            "jb-1-big-Data.db",
             "da--bti-Data.db",
             "da-1-bti",
             &format!("da-1{long}-bti-Data.db"),

@@ -1,7 +1,8 @@
 //! Filter.db: a bloom filter over partition keys, bit-exact with Cassandra's.
 //!
 //! ```text
-//! hashes u32, words u32, then 8 bytes per word; bit n is bit n & 7 of byte n >> 3
+//! hashes u32, words u32, then 8 bytes per word; bit n is bit n & 7 of byte n >> 3. Before `na` the bytes of each word
+//! come in reverse
 //! ```
 //! The bits of a key are `|h2 + i * h1| % bits` for every `i` below `hashes`, where `h1` and `h2` are the two halves of
 //! murmur3_x64_128 in Cassandra's variant (tail bytes are sign-extended).
@@ -10,6 +11,7 @@
 
 use crate::error::{Fault, Problem};
 use crate::input::Input;
+use crate::version::Version;
 use model::murmur3::murmur3_x64_128;
 use std::sync::Arc;
 
@@ -31,7 +33,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Filter, Fault> {
+    pub(crate) fn parse(bytes: &[u8], version: Version) -> Result<Filter, Fault> {
         let mut input = Input::new(bytes, 0);
         let hashes = input.u32()?;
         if hashes == 0 || hashes > HASHES_MAX {
@@ -42,7 +44,12 @@ impl Filter {
         if words == 0 || input.rest().len() != 8 * words {
             return input.invalid("a bloom filter of its length");
         }
-        Ok(Filter::with(hashes, input.rest().into()))
+        let mut bits: Arc<[u8]> = input.rest().into();
+        if !version.features().filter_in_order {
+            let words = Arc::get_mut(&mut bits).unwrap_or_default();
+            words.chunks_mut(8).for_each(<[u8]>::reverse);
+        }
+        Ok(Filter::with(hashes, bits))
     }
 
     fn with(hashes: u32, bits: Arc<[u8]>) -> Filter {
@@ -68,7 +75,7 @@ impl Filter {
         self.bits.len()
     }
 
-    /// Returns the bytes of a Filter.db.
+    /// Returns the bytes of a Filter.db of a version that is written.
     pub fn write(&self) -> Vec<u8> {
         let mut out = self.hashes.to_be_bytes().to_vec();
         out.extend_from_slice(&((self.bits.len() / 8) as u32).to_be_bytes());
@@ -178,7 +185,7 @@ mod tests {
         assert!((0..1000).all(|i| filter.may_contain(hash(i))));
         let wrong = (1000..11000).filter(|i| filter.may_contain(hash(*i))).count();
         assert!(wrong < 200, "{wrong}");
-        assert_eq!(Filter::parse(&filter.write()), Ok(filter));
+        assert_eq!(Filter::parse(&filter.write(), Version::Nb), Ok(filter));
         assert_eq!(Filter::new(1, 1.0), None);
     }
 
@@ -200,9 +207,9 @@ mod tests {
     #[test]
     fn hashes_are_bounded() {
         let file = |hashes: u32| [&hashes.to_be_bytes()[..], &1u32.to_be_bytes(), &[0; 8]].concat();
-        assert!(Filter::parse(&file(HASHES_MAX)).is_ok());
-        assert!(Filter::parse(&file(HASHES_MAX + 1)).is_err());
-        assert!(Filter::parse(&file(0)).is_err());
+        assert!(Filter::parse(&file(HASHES_MAX), Version::Nb).is_ok());
+        assert!(Filter::parse(&file(HASHES_MAX + 1), Version::Nb).is_err());
+        assert!(Filter::parse(&file(0), Version::Nb).is_err());
     }
 
     #[test]

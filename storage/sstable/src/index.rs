@@ -17,12 +17,13 @@
 //! offset.
 
 use crate::block::{IndexBlocks, Stop};
-use crate::descriptor::{Component, Version};
+use crate::descriptor::Component;
 use crate::error::{Fault, Problem};
 use crate::input::Input;
 use crate::row_codec::{BoundKind, ClusteringOf, read_components, read_deletion};
 use crate::statistics::FieldType;
 use crate::trie::RowBlock;
+use crate::version::Version;
 use model::comparable;
 use model::mutation::Clustering;
 use model::row::Deletion;

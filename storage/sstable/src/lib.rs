@@ -1,4 +1,5 @@
-//! Cassandra's SSTables, read and written without I/O: the formats `nb` and `oa` (`big`) and `da` (`bti`).
+//! Cassandra's SSTables, without I/O: `nb` and `oa` (the format `big`) and `da` (`bti`) are read and written, `ma` to
+//! `me` and `na` (`big`) are read.
 //!
 //! 1. [`descriptor`] names the files of an SSTable; [`statistics`] and [`compression`] describe how its data is
 //!    encoded.
@@ -36,9 +37,11 @@ pub mod sidecar;
 pub mod statistics;
 pub mod toc;
 pub mod trie;
+mod version;
 pub mod walker;
 pub mod writer;
 
 pub use block::BlockId;
-pub use descriptor::{Component, Descriptor, Version};
+pub use descriptor::{Component, Descriptor};
 pub use error::{Error, Problem};
+pub use version::{Features, Version};

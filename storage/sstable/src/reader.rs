@@ -112,11 +112,12 @@ impl Reader {
         let partitioner = Partitioner::named(&metadata.partitioner).unwrap_or_default();
         let compression = components
             .compression_info
-            .map(|bytes| CompressionInfo::parse(bytes).map_err(at(Component::CompressionInfo)))
+            .map(|bytes| CompressionInfo::parse(bytes, version).map_err(at(Component::CompressionInfo)))
             .transpose()?;
         let checksums =
             components.crc.map(|bytes| ChunkChecksums::parse(bytes).map_err(at(Component::Crc))).transpose()?;
-        let filter = components.filter.map(|bytes| Filter::parse(bytes).map_err(at(Component::Filter))).transpose()?;
+        let filter =
+            components.filter.map(|bytes| Filter::parse(bytes, version).map_err(at(Component::Filter))).transpose()?;
         let index = if version.is_bti() {
             let tail = PartitionIndex::parse(components.partitions_tail, components.index_len);
             Index::Bti(tail.map_err(at(Component::Partitions))?)

@@ -27,10 +27,10 @@ mod encode;
 pub use crate::bound_kind::BoundKind;
 pub(crate) use encode::Encoder;
 
-use crate::descriptor::Version;
 use crate::error::{Fault, Problem};
 use crate::input::Input;
 use crate::statistics::{FieldType, Header, HeaderColumn, read_values};
+use crate::version::Version;
 use model::CqlType;
 use model::comparable;
 use model::counter::CounterContext;
@@ -193,8 +193,8 @@ impl Codec {
             min_local_deletion_time: header.min_local_deletion_time,
             min_ttl: header.min_ttl,
             clustering: header.clustering.clone(),
-            statics: codec_columns(&header.statics, ColumnKind::Static, table),
-            regulars: codec_columns(&header.regulars, ColumnKind::Regular, table),
+            statics: codec_columns(version, &header.statics, ColumnKind::Static, table),
+            regulars: codec_columns(version, &header.regulars, ColumnKind::Regular, table),
         }
     }
 
@@ -493,10 +493,14 @@ pub(crate) fn push_deletion(version: Version, deletion: Deletion, out: &mut Vec<
     }
 }
 
-fn codec_columns(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<CodecColumn> {
+fn codec_columns(version: Version, columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> Vec<CodecColumn> {
     let codec_column = |column: &HeaderColumn| {
-        let complex = column.field.cql_type.is_multicell();
-        let target = std::str::from_utf8(&column.name).ok().and_then(|name| {
+        let name = std::str::from_utf8(&column.name).ok();
+        let trusts_class =
+            version.features().frozen_user_types || !matches!(column.field.cql_type, CqlType::User { .. });
+        let of_table = name.filter(|_| !trusts_class).and_then(|name| type_in(table, name, kind));
+        let complex = of_table.unwrap_or(&column.field.cql_type).is_multicell();
+        let target = name.and_then(|name| {
             let Some(found) = table.column(name) else {
                 // Cells that are newer than the drop are kept in case the column is added again.
                 let is_it = |dropped: &&DroppedColumn| {
@@ -514,6 +518,13 @@ fn codec_columns(columns: &[HeaderColumn], kind: ColumnKind, table: &Table) -> V
         CodecColumn { fixed_len: column.field.fixed_len, complex, counter, target }
     };
     columns.iter().map(codec_column).collect()
+}
+
+/// Returns the type that a column of a kind has, or had when it was dropped.
+fn type_in<'t>(table: &'t Table, name: &str, kind: ColumnKind) -> Option<&'t CqlType> {
+    let dropped = || table.dropped.iter().find(|dropped| dropped.name == name && dropped.kind == kind);
+    let column = table.column(name).filter(|column| column.kind == kind).map(|column| &column.cql_type);
+    column.or_else(|| dropped().map(|dropped| &dropped.cql_type))
 }
 
 /// Fills `present` with the indexes of the columns that a row has.

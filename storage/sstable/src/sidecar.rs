@@ -164,7 +164,7 @@ fn parse(bytes: &[u8]) -> Result<Sidecar, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Version;
+    use crate::version::Version;
     use model::Partitioner;
 
     fn descriptor() -> Descriptor {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! components u32 (4), CRC-32; per component kind u32 and offset u32; CRC-32 of everything so far; then each component
-//! and its CRC-32. Kinds: 0 validation, 1 compaction, 2 statistics, 3 header.
+//! and its CRC-32. Kinds: 0 validation, 1 compaction, 2 statistics, 3 header. Before `na` there are no CRC-32s.
 //!
 //! validation   partitioner [u16 length, text], bloom filter chance f64
 //! compaction   cardinality estimator [u32 length, bytes]
@@ -31,9 +31,10 @@ pub use header::{CLASS_BYTES_MAX, COLUMNS_MAX, FieldType, Header, HeaderColumn};
 pub use histogram::{BUCKETS_MAX, Histogram};
 pub use stats_component::{LogPosition, Statistics};
 
-use crate::descriptor::{Component, Descriptor, Version};
+use crate::descriptor::{Component, Descriptor};
 use crate::error::{Error, Fault, Problem};
 use crate::input::{Input, push_vint};
+use crate::version::Version;
 use std::ops::Range;
 
 /// The contents of a Statistics.db.
@@ -74,9 +75,12 @@ impl Metadata {
         if input.u32()? as usize != COMPONENTS {
             return input.invalid("four components");
         }
+        let is_checked = version.features().statistics_checksums;
         let mut crc = crc32fast::Hasher::new();
         crc.update(bytes.get(..4).unwrap_or_default());
-        check(&mut input, &crc)?;
+        if is_checked {
+            check(&mut input, &crc)?;
+        }
         let mut offsets = [0usize; COMPONENTS];
         let table = input.offset() as usize;
         for (expected, offset) in offsets.iter_mut().enumerate() {
@@ -86,12 +90,15 @@ impl Metadata {
             *offset = input.u32()? as usize;
         }
         crc.update(bytes.get(table..input.offset() as usize).unwrap_or_default());
-        check(&mut input, &crc)?;
+        if is_checked {
+            check(&mut input, &crc)?;
+        }
+        let component = |range| component(bytes, range, is_checked);
         let [validation, compaction, statistics, header] = offsets;
-        let mut validation = component(bytes, validation..compaction)?;
-        let mut compaction = component(bytes, compaction..statistics)?;
-        let mut statistics = component(bytes, statistics..header)?;
-        let mut header = component(bytes, header..bytes.len())?;
+        let mut validation = component(validation..compaction)?;
+        let mut compaction = component(compaction..statistics)?;
+        let mut statistics = component(statistics..header)?;
+        let mut header = component(header..bytes.len())?;
         let partitioner = validation.short_text()?.to_owned();
         let filter_chance = validation.f64()?;
         let len = compaction.u32()? as usize;
@@ -116,22 +123,24 @@ impl Metadata {
         self.statistics.write(version, statistics);
         self.header.write(header);
         let mut out = (COMPONENTS as u32).to_be_bytes().to_vec();
+        let crc_len = if version.features().statistics_checksums { 4 } else { 0 };
+        let push_crc = |out: &mut Vec<u8>, crc: u32| out.extend(crc.to_be_bytes().iter().take(crc_len));
         let mut crc = crc32fast::Hasher::new();
         crc.update(&out);
-        out.extend_from_slice(&crc.clone().finalize().to_be_bytes());
-        let mut offset = out.len() + 8 * COMPONENTS + 4;
+        push_crc(&mut out, crc.clone().finalize());
+        let mut offset = out.len() + 8 * COMPONENTS + crc_len;
         let mut offsets = Vec::new();
         for (kind, part) in parts.iter().enumerate() {
             offsets.extend_from_slice(&(kind as u32).to_be_bytes());
             offsets.extend_from_slice(&(offset as u32).to_be_bytes());
-            offset += part.len() + 4;
+            offset += part.len() + crc_len;
         }
         crc.update(&offsets);
         out.append(&mut offsets);
-        out.extend_from_slice(&crc.finalize().to_be_bytes());
+        push_crc(&mut out, crc.finalize());
         for part in &parts {
             out.extend_from_slice(part);
-            out.extend_from_slice(&crc32fast::hash(part).to_be_bytes());
+            push_crc(&mut out, crc32fast::hash(part));
         }
         out
     }
@@ -143,14 +152,17 @@ fn check(input: &mut Input<'_>, crc: &crc32fast::Hasher) -> Result<(), Fault> {
     if input.u32()? == crc.clone().finalize() { Ok(()) } else { start.fail(Problem::Checksum) }
 }
 
-/// Returns the bytes of a component without its checksum, which is checked.
-fn component(bytes: &[u8], range: Range<usize>) -> Result<Input<'_>, Fault> {
+/// Returns the bytes of a component, without its checksum, which is checked if there is one.
+fn component(bytes: &[u8], range: Range<usize>, is_checked: bool) -> Result<Input<'_>, Fault> {
     let offset = range.start as u64;
-    let Some((part, crc)) = bytes.get(range).and_then(|part| part.split_last_chunk()) else {
-        return Err(Fault { offset, problem: Problem::Truncated });
-    };
+    let fault = |problem| Fault { offset, problem };
+    let whole = bytes.get(range).ok_or(fault(Problem::Truncated))?;
+    if !is_checked {
+        return Ok(Input::new(whole, offset));
+    }
+    let (part, crc) = whole.split_last_chunk().ok_or(fault(Problem::Truncated))?;
     if crc32fast::hash(part) != u32::from_be_bytes(*crc) {
-        return Err(Fault { offset, problem: Problem::Checksum });
+        return Err(fault(Problem::Checksum));
     }
     Ok(Input::new(part, offset))
 }

@@ -34,7 +34,7 @@ pub fn write_toc(components: &[Component]) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::descriptor::Version;
+    use crate::version::Version;
 
     #[test]
     fn the_table_of_contents_is_bounded() {

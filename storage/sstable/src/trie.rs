@@ -28,10 +28,11 @@ pub(crate) mod writer;
 pub use crate::block::PAGE_BYTES;
 
 use crate::block::{IndexBlocks, Stop};
-use crate::descriptor::{Component, Version};
+use crate::descriptor::Component;
 use crate::error::{Fault, Problem};
 use crate::input::Input;
 use crate::row_codec::read_deletion;
+use crate::version::Version;
 use model::comparable;
 use model::row::Deletion;
 use model::token::RingPosition;

@@ -22,13 +22,14 @@ mod partition;
 pub use big::SUMMARY_BYTES_MAX;
 pub use options::{COLUMN_INDEX_BYTES, Options, ROW_INDEX_GRANULARITY};
 
-use crate::descriptor::{Component, Descriptor, Version};
+use crate::descriptor::{Component, Descriptor};
 use crate::error::{Error, Fault, Problem};
 use crate::filter::{Filter, KeyHash};
 use crate::row_codec::{BoundKind, END_OF_PARTITION, Encoder, push_deletion};
 use crate::sidecar::{PageChecksums, Sidecar};
 use crate::statistics::{Collector, LogPosition, Metadata, Statistics};
 use crate::toc::write_toc;
+use crate::version::Version;
 use data::{DataWriter, WrittenData};
 use index::IndexWriter;
 use model::Token;
@@ -96,6 +97,7 @@ impl Builder {
     /// Returns a builder of an SSTable of a table.
     pub fn new(descriptor: Descriptor, table: Arc<Table>, options: Options) -> Builder {
         let version = descriptor.version;
+        assert!(version.is_written(), "{version:?} is only read");
         Builder {
             encoder: Encoder::new(version, &options.header, &table),
             collector: Collector::new(version),

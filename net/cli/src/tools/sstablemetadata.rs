@@ -11,8 +11,8 @@ use super::values::{KeyTypes, text_of};
 use super::{Failure, Output};
 use model::{CqlType, Partitioner, text};
 use runtime::blocking;
+use sstable::Component;
 use sstable::statistics::{ClusteringBounds, Header, HeaderColumn, LogPosition, Metadata, Statistics};
-use sstable::{Component, Version};
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::Path;
@@ -143,7 +143,7 @@ impl Show<'_> {
         let parts = [seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60, seconds % 60];
         let [days, hours, minutes, seconds] = parts;
         self.field("Duration", &format!("Days: {days} Hours: {hours} Minutes: {minutes} Seconds: {seconds}"))?;
-        let none = if location.descriptor.version == Version::Nb { i32::MAX as u32 } else { u32::MAX };
+        let none = if location.descriptor.version.is_cassandra_5() { u32::MAX } else { i32::MAX as u32 };
         let long = |time: u32| if time == none { i64::MAX } else { i64::from(time) };
         for (name, time) in [
             ("SSTable min local deletion time", long(statistics.min_local_deletion_time)),

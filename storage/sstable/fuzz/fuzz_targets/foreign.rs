@@ -21,7 +21,7 @@ const _: () = assert!(MEMORY_BYTES_MAX == 512 << 20);
 
 fn all() -> &'static [Specimen] {
     static ALL: OnceLock<Vec<Specimen>> = OnceLock::new();
-    ALL.get_or_init(|| [Version::Da, Version::Oa, Version::Nb].into_iter().flat_map(specimens).collect())
+    ALL.get_or_init(|| Version::ALL.into_iter().flat_map(specimens).collect())
 }
 
 fuzz_target!(|data: &[u8]| {

@@ -7,9 +7,9 @@ use super::{
     EXTENDED_STATIC, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER,
     SMALL_SUBSET_COLUMNS,
 };
-use crate::descriptor::Version;
 use crate::input::{push_vint, vint_len};
 use crate::statistics::{Collector, Header, HeaderColumn, push_values};
+use crate::version::Version;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness, RowView};
 use model::schema::Table;

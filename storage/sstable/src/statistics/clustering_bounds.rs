@@ -2,9 +2,9 @@
 
 use super::header::{FieldType, column_count, field};
 use super::{push_bytes, push_values, read_values};
-use crate::descriptor::Version;
 use crate::error::Fault;
 use crate::input::{Input, push_vint};
+use crate::version::Version;
 
 /// A bound of a slice of clusterings.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -18,7 +18,7 @@ pub struct ClusteringBound {
 /// Bounds that hold all clusterings of an SSTable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ClusteringBounds {
-    /// The smallest and the largest clustering (`nb`).
+    /// The smallest and the largest clustering (before `oa`). Before `md` they leave out range tombstones.
     Legacy {
         /// The values of the smallest.
         min: Vec<Vec<u8>>,

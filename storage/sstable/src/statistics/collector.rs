@@ -6,7 +6,7 @@ use super::cardinality::Cardinality;
 use super::drop_times::DropTimes;
 use super::{ClusteringBound, ClusteringBounds, Header, Histogram, LogPosition, Statistics};
 use crate::bound_kind::BoundKind;
-use crate::descriptor::Version;
+use crate::version::Version;
 use model::counter::CounterContext;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, Liveness};

@@ -1,11 +1,12 @@
 //! The statistics component of Statistics.db: what was counted when the SSTable was written.
 //!
-//! Invariants: what was parsed is written to the same bytes again.
+//! Invariants: what was parsed is written to the same bytes again, but for fractions of seconds in the histogram of
+//! local deletion times, which versions before `na` may have.
 
-use super::{BUCKETS_MAX, ClusteringBounds, Histogram, push_bytes};
-use crate::descriptor::Version;
+use super::{BUCKETS_MAX, ClusteringBounds, DROP_TIMES_MAX, Histogram, push_bytes};
 use crate::error::{Fault, Problem};
 use crate::input::Input;
+use crate::version::Version;
 
 /// Zero bytes that `oa` and `da` append to the component for each tombstone bucket: Cassandra reserves 16 bytes for a
 /// bucket and uses 12.
@@ -40,7 +41,7 @@ pub struct Statistics {
     pub max_timestamp: i64,
     /// The smallest local deletion time, in seconds, as the 32 bits in the file.
     pub min_local_deletion_time: u32,
-    /// The largest local deletion time. `u32::MAX`, in `nb` `i32::MAX`, stands for what is not deleted.
+    /// The largest local deletion time. `u32::MAX`, before `oa` `i32::MAX`, stands for what is not deleted.
     pub max_local_deletion_time: u32,
     /// The smallest time to live, in seconds.
     pub min_ttl: i32,
@@ -62,15 +63,15 @@ pub struct Statistics {
     pub cells: u64,
     /// How many rows there are.
     pub rows: u64,
-    /// The commit log position from which on the SSTable has the data.
+    /// The commit log position from which on the SSTable has the data (from `mb` on).
     pub log_lower: LogPosition,
-    /// The intervals of the commit log whose data is in the SSTable.
+    /// The intervals of the commit log whose data is in the SSTable (from `mc` on).
     pub log_intervals: Vec<(LogPosition, LogPosition)>,
-    /// The repair session that the SSTable is part of.
+    /// The repair session that the SSTable is part of (from `na` on).
     pub pending_repair: Option<[u8; 16]>,
-    /// Whether the SSTable belongs to a transient replica.
+    /// Whether the SSTable belongs to a transient replica (from `na` on).
     pub transient: bool,
-    /// The id of the node that wrote the SSTable.
+    /// The id of the node that wrote the SSTable (`me`, `nb`, `oa`, `da`).
     pub host_id: Option<[u8; 16]>,
     /// Whether any partition has a deletion (`oa`, `da`).
     pub partition_deletions: bool,
@@ -89,6 +90,11 @@ fn push_log_position(out: &mut Vec<u8>, position: LogPosition) {
     out.extend_from_slice(&position.position.to_be_bytes());
 }
 
+fn log_intervals(input: &mut Input<'_>) -> Result<Vec<(LogPosition, LogPosition)>, Fault> {
+    let count = input.u32()?;
+    (0..input.count(count.into(), 24)?).map(|_| Ok((log_position(input)?, log_position(input)?))).collect()
+}
+
 fn optional_uuid(input: &mut Input<'_>) -> Result<Option<[u8; 16]>, Fault> {
     if input.bool()? { input.uuid().map(Some) } else { Ok(None) }
 }
@@ -100,6 +106,7 @@ fn push_optional_uuid(out: &mut Vec<u8>, uuid: Option<[u8; 16]>) {
 
 impl Statistics {
     pub(super) fn parse(input: &mut Input<'_>, version: Version) -> Result<Statistics, Fault> {
+        let features = version.features();
         Ok(Statistics {
             partition_sizes: Histogram::parse(input)?,
             cell_counts: Histogram::parse(input)?,
@@ -118,16 +125,11 @@ impl Statistics {
             legacy_counter_shards: input.bool()?,
             cells: input.u64()?,
             rows: input.u64()?,
-            log_lower: log_position(input)?,
-            log_intervals: {
-                let count = input.u32()?;
-                (0..input.count(count.into(), 24)?)
-                    .map(|_| Ok((log_position(input)?, log_position(input)?)))
-                    .collect::<Result<_, Fault>>()?
-            },
-            pending_repair: optional_uuid(input)?,
-            transient: input.bool()?,
-            host_id: optional_uuid(input)?,
+            log_lower: if features.log_lower { log_position(input)? } else { LogPosition::NONE },
+            log_intervals: if features.log_intervals { log_intervals(input)? } else { Vec::new() },
+            pending_repair: if features.repair_session { optional_uuid(input)? } else { None },
+            transient: features.repair_session && input.bool()?,
+            host_id: if features.host_id { optional_uuid(input)? } else { None },
             partition_deletions: version.is_cassandra_5() && input.bool()?,
             key_bounds: if version.is_cassandra_5() {
                 (input.vint_bytes()?.to_vec(), input.vint_bytes()?.to_vec())
@@ -149,16 +151,18 @@ impl Statistics {
         out.extend_from_slice(&self.min_ttl.to_be_bytes());
         out.extend_from_slice(&self.max_ttl.to_be_bytes());
         out.extend_from_slice(&self.compression_ratio.to_be_bytes());
+        let features = version.features();
         let count = self.tombstones.len() as u32;
+        let bins_max = if features.drop_times_count_twice { count } else { DROP_TIMES_MAX as u32 };
         if version.is_cassandra_5() {
-            out.extend_from_slice(&count.to_be_bytes());
+            out.extend_from_slice(&bins_max.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
             for (time, count) in &self.tombstones {
                 out.extend_from_slice(&time.to_be_bytes());
                 out.extend_from_slice(&(*count as u32).to_be_bytes());
             }
         } else {
-            out.extend_from_slice(&count.to_be_bytes());
+            out.extend_from_slice(&bins_max.to_be_bytes());
             out.extend_from_slice(&count.to_be_bytes());
             for (time, count) in &self.tombstones {
                 out.extend_from_slice(&(*time as f64).to_be_bytes());
@@ -171,15 +175,23 @@ impl Statistics {
         out.push(self.legacy_counter_shards.into());
         out.extend_from_slice(&self.cells.to_be_bytes());
         out.extend_from_slice(&self.rows.to_be_bytes());
-        push_log_position(out, self.log_lower);
-        out.extend_from_slice(&(self.log_intervals.len() as u32).to_be_bytes());
-        for (start, end) in &self.log_intervals {
-            push_log_position(out, *start);
-            push_log_position(out, *end);
+        if features.log_lower {
+            push_log_position(out, self.log_lower);
         }
-        push_optional_uuid(out, self.pending_repair);
-        out.push(self.transient.into());
-        push_optional_uuid(out, self.host_id);
+        if features.log_intervals {
+            out.extend_from_slice(&(self.log_intervals.len() as u32).to_be_bytes());
+            for (start, end) in &self.log_intervals {
+                push_log_position(out, *start);
+                push_log_position(out, *end);
+            }
+        }
+        if features.repair_session {
+            push_optional_uuid(out, self.pending_repair);
+            out.push(self.transient.into());
+        }
+        if features.host_id {
+            push_optional_uuid(out, self.host_id);
+        }
         if version.is_cassandra_5() {
             out.push(self.partition_deletions.into());
             push_bytes(out, &self.key_bounds.0);

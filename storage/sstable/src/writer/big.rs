@@ -9,12 +9,12 @@
 
 use super::partition::{OpenPartition, WrittenItem};
 use crate::bound_kind::BoundKind;
-use crate::descriptor::Version;
 use crate::index::{KIND_CLUSTERING, WIDTH_BASE};
 use crate::input::{push_signed_vint, push_vint, vint_len};
 use crate::output::Output;
 use crate::row_codec::push_deletion;
 use crate::statistics::{Header, push_values};
+use crate::version::Version;
 use model::mutation::Clustering;
 use model::row::Deletion;
 

@@ -7,13 +7,13 @@
 //! Invariants: the bytes are those that Cassandra writes.
 
 use super::partition::{OpenPartition, WrittenItem};
-use crate::descriptor::Version;
 use crate::filter::KeyHash;
 use crate::input::{push_signed_vint, push_vint};
 use crate::output::Output;
 use crate::row_codec::push_deletion;
 use crate::trie::writer::{Payload, TrieWriter, last_bytes, signed_len};
 use crate::trie::{HAS_HASH, HAS_OPEN_DELETION, push_key_bytes};
+use crate::version::Version;
 use model::Partitioner;
 use model::row::Deletion;
 

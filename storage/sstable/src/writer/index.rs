@@ -4,9 +4,10 @@ use super::big::BigIndexWriter;
 use super::bti::BtiIndexWriter;
 use super::options::{COLUMN_INDEX_BYTES, Options, ROW_INDEX_GRANULARITY};
 use super::partition::{OpenPartition, WrittenItem};
-use crate::descriptor::{Component, Version};
+use crate::descriptor::Component;
 use crate::filter::KeyHash;
 use crate::output::Output;
+use crate::version::Version;
 
 #[derive(Debug)]
 pub(super) enum IndexWriter {

@@ -10,10 +10,6 @@ pub(crate) struct Archive;
 impl Archive {
     /// Returns the tables of a version, with their schemas and rows.
     pub(crate) fn load(version: Version) -> Tables {
-        versions::tables(match version {
-            Version::Da => "da",
-            Version::Oa => "oa",
-            Version::Nb => "nb",
-        })
+        versions::tables(version.name())
     }
 }

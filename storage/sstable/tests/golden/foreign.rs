@@ -120,7 +120,11 @@ impl Specimen {
             Fragment::Row { comparable, .. } => positions.push(comparable.to_vec()),
             _ => {}
         };
-        whole.drain(reader.scan(TokenRange::FULL), visit).expect("reads");
+        let scanned = whole.drain(reader.scan(TokenRange::FULL), visit);
+        if scanned.is_err() && !specimen.descriptor.version.features().frozen_user_types {
+            return None;
+        }
+        scanned.expect("reads");
         let middle = keys.len() / 2;
         let mut chosen: Vec<DecoratedKey> = [0, middle, keys.len() - 1].map(|at| keys[at].clone()).to_vec();
         chosen.push(DecoratedKey::new(Partitioner::Murmur3, b"absent"));
@@ -222,7 +226,8 @@ impl Changed<'_> {
 
     /// Makes the checksums of Statistics.db, and of the chunks of Data.db, match the bytes where those are well-formed.
     fn mend_checksums(&mut self) {
-        if let Some(bytes) = self.files.get_mut(&Component::Statistics) {
+        let has_checksums = self.specimen.descriptor.version.features().statistics_checksums;
+        if let Some(bytes) = self.files.get_mut(&Component::Statistics).filter(|_| has_checksums) {
             mend_statistics(bytes);
         }
         let Ok(reader) = self.open() else { return };
@@ -335,7 +340,11 @@ impl Changed<'_> {
         let mut options = Options::of(&self.specimen.table, stats).expect("options");
         options.compression = Some(CompressionParams::fast());
         options.row_index_bytes = Some(64);
-        let mut builder = Builder::new(self.specimen.descriptor.clone(), self.specimen.table.clone(), options);
+        let mut descriptor = self.specimen.descriptor.clone();
+        if !descriptor.version.is_written() {
+            descriptor.version = Version::Nb;
+        }
+        let mut builder = Builder::new(descriptor, self.specimen.table.clone(), options);
         self.drain(reader.scan(TokenRange::FULL), |fragment| builder.fragment(fragment))?;
         if builder.partitions() > 0 {
             builder.finish()?;

@@ -117,6 +117,11 @@ fn nb_is_read_in_reverse() {
     read_back(Version::Nb);
 }
 
+#[test]
+fn versions_before_nb_are_read_in_reverse() {
+    crate::BEFORE_NB.into_iter().for_each(read_back);
+}
+
 /// Reading the last row of a long partition needs only the ends of data and index.
 #[test]
 fn the_end_of_a_partition_is_read_alone() {

@@ -97,3 +97,8 @@ fn oa_is_scanned_from_any_partition_on() {
 fn nb_is_scanned_from_any_partition_on() {
     scans(Version::Nb);
 }
+
+#[test]
+fn versions_before_nb_are_scanned_from_any_partition_on() {
+    crate::BEFORE_NB.into_iter().for_each(scans);
+}
