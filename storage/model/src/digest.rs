@@ -20,7 +20,9 @@
 //!
 //! A command that names rows and columns ([`ReadCommand::is_point`]) may leave sources unread. Its content is what such
 //! a read knows: of a row with a live liveness that liveness, the cells of the named columns and, if one of these has
-//! no cell, the newest deletion of the row; of any other row everything.
+//! no cell, the newest deletion of the row; of any other row everything. If a deletion with a larger timestamp has an
+//! earlier second than another of the same row, which clocks do not make, digests of such reads may differ although
+//! contents are equal: that costs a comparison, never a result.
 //!
 //! Every row, deletion of a partition and deleted range has a hash of its own (xxh3, 128 bits) with the hash of the
 //! partition's key in it, and the digest is their sum: so that cores and pages add up to the digest of the whole.

@@ -180,6 +180,11 @@ pub trait RowSink {
     /// bytes.
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState;
 
+    /// Whether rows must come with their cells. A sink that only counts rows is served faster.
+    fn takes_cells(&self) -> bool {
+        true
+    }
+
     /// Reports how many dead cells, rows and range deletions were scanned since the last call.
     fn dead(&mut self, _count: u64) {}
 }
@@ -189,6 +194,10 @@ pub trait RowSink {
 pub struct EveryRow;
 
 impl RowSink for EveryRow {
+    fn takes_cells(&self) -> bool {
+        false
+    }
+
     fn row(&mut self, _: &LiveRow<'_>) -> SinkState {
         SinkState::Open
     }

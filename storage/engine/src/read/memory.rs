@@ -297,7 +297,7 @@ fn partition_stretch<'a, 'c: 'a, T: Tap>(
             Fragment::Row { clustering, comparable, row } => {
                 let deletion = partition.deletion.max(range_deletion);
                 progress.pass_row(fragment, deletion);
-                let live = live_cells(row, deletion, now, table, &mut cells.row, &mut progress.dead);
+                let live = progress.live(row, deletion, table, &mut cells.row);
                 progress.tell_dead();
                 if let Some(liveness) = live {
                     let (cells, static_cells) = (&*cells.row, &*cells.statics);

@@ -268,7 +268,7 @@ impl<'r> MergeRead<'r> {
                 Some(fragment @ Fragment::Row { clustering, comparable, row }) => {
                     progress.pass_row(fragment, Deletion::LIVE);
                     let mut cells = recycle(room);
-                    let live = live_cells(row, Deletion::LIVE, now, table, &mut cells, &mut progress.dead);
+                    let live = progress.live(row, Deletion::LIVE, table, &mut cells);
                     progress.tell_dead();
                     if let Some(liveness) = live {
                         let (cells, static_cells, static_only) = (&*cells, &*statics, false);

@@ -9,6 +9,7 @@
 mod support;
 
 mod contents;
+mod cost;
 mod world;
 
 use engine::{Options, Store};
@@ -30,6 +31,8 @@ const FIRST_PART: u8 = 3;
 const PARTS_MAX: u64 = 5;
 /// Commands that are tried in one world.
 const COMMANDS_PER_WORLD: u64 = 120;
+/// No row of a random table is larger.
+const ROW_BYTES_MAX: usize = 1 << 16;
 /// Rounds after which a reconciling read counts as stuck.
 const ROUNDS_MAX: usize = 2000;
 
@@ -106,7 +109,7 @@ impl Stores {
             None => self.store.read_fragments(&command, &mut EveryRow, &mut writer).await,
         };
         let block = writer.finish(&end.expect("read"));
-        assert!(block.bytes().len() < bytes_max.saturating_add(4096), "a block of {} bytes", block.bytes().len());
+        assert!(block.bytes().len() < bytes_max.saturating_add(ROW_BYTES_MAX), "{} bytes", block.bytes().len());
         FragmentBlock::decode(Partitioner::Murmur3, block.into_bytes(), command.reversed).expect("a well-formed block")
     }
 
@@ -142,9 +145,8 @@ impl Stores {
     }
 }
 
-/// A store with a random world and `parts` parts.
-async fn stores(parts: u64, below: &mut impl FnMut(u64) -> u64) -> Stores {
-    let world = World::new(below);
+/// A store with a world and `parts` parts.
+async fn stores(world: World, parts: u64, below: &mut impl FnMut(u64) -> u64) -> Stores {
     let tables: Vec<_> = (1..FIRST_PART + parts as u8).map(|number| world.table_of(number)).collect();
     let cache_bytes_max = 1 << (10 + 2 * below(7));
     let store = start(Options { cache_bytes_max, ..options(1, GROUP) }, &tables).await;
@@ -244,11 +246,10 @@ async fn compare_digests(stores: &Stores, command: &ReadCommand, below: &mut imp
     }
 }
 
-/// Tries commands in a world of this seed. Returns how many.
-async fn try_world(seed: u64) -> u64 {
-    let below = &mut generator(seed);
+/// Tries commands in a world. Returns how many.
+async fn try_world(world: World, below: &mut impl FnMut(u64) -> u64) -> u64 {
     let parts = 1 + below(PARTS_MAX);
-    let stores = stores(parts, below).await;
+    let stores = stores(world, parts, below).await;
     let mut commands = 0;
     let mut delayed: Vec<Mutation> = Vec::new();
     while commands < COMMANDS_PER_WORLD {
@@ -292,16 +293,69 @@ fn shaped_fragments_of_parts_are_the_rows_of_the_whole() {
     let (wanted, mut seed) = (variable("FRAGMENT_COMMANDS", 2400), variable("FRAGMENT_SEED", 1));
     let mut commands = 0;
     while commands < wanted {
-        let done = run(&mut calm(seed), move || async move { try_world(seed).await });
+        let done = run(&mut calm(seed), move || async move {
+            let below = &mut generator(seed);
+            try_world(World::new(below), below).await
+        });
         commands += done;
         seed += 1;
+    }
+}
+
+#[test]
+fn long_partitions_are_read_in_stretches_and_blocks() {
+    for seed in 0..3 {
+        run(&mut calm(seed), move || async move {
+            let below = &mut generator(seed);
+            try_world(World::of_long_partitions(below), below).await
+        });
+    }
+}
+
+/// The current second of the simulated clock.
+fn now_in_seconds() -> i64 {
+    runtime::wall_micros() / 1_000_000
+}
+
+/// Compares the digests of two tables with the same writes, one of which was compacted.
+async fn try_purge(seed: u64) {
+    let below = &mut generator(seed);
+    let mut world = World::new(below);
+    world.orderly = true;
+    // A compaction purges what was deleted in one of the first seconds.
+    world.table.options.gc_grace_seconds = i32::try_from(now_in_seconds()).expect("a second") - below(10) as i32;
+    let stores = stores(world, 1, below).await;
+    for _ in 0..1 + below(40) {
+        let mutation = stores.world.write(below);
+        for number in [WHOLE, REORDERED] {
+            stores.apply(&mutation, number).await;
+            if below(10) == 0 {
+                stores.store.flush(stores.table(number).id).await.expect("flush");
+            }
+        }
+    }
+    stores.store.compact(stores.table(REORDERED).id, EVERYTHING).await.expect("compact");
+    let now = now_in_seconds();
+    for _ in 0..30 {
+        let command = ReadCommand { now_in_seconds: now + below(3) as i64, ..stores.world.command(below) };
+        let (one, _) = stores.digest(WHOLE, &command, &mut Told::default(), below(2) == 0).await;
+        let (other, _) = stores.digest(REORDERED, &command, &mut Told::default(), below(2) == 0).await;
+        assert_eq!(one, other, "{command:?}");
+    }
+    stores.store.close().await.expect("close");
+}
+
+#[test]
+fn purged_tombstones_make_no_difference_to_digests() {
+    for seed in 0..60 {
+        run(&mut calm(seed), move || try_purge(seed));
     }
 }
 
 /// Tries commands on two tables whose writes differ in one, in a world of this seed.
 async fn try_difference(seed: u64) {
     let below = &mut generator(seed);
-    let stores = stores(1, below).await;
+    let stores = stores(World::new(below), 1, below).await;
     if stores.world.has_equal_keys() {
         return stores.store.close().await.expect("close");
     }

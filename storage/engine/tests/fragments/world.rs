@@ -2,7 +2,7 @@
 
 use model::arbitrary::{self, pick};
 use model::comparable::{self, BoundSide};
-use model::merge::EqualKeys;
+use model::merge::{EqualKeys, filter_row};
 use model::mutation::{Clustering, ClusteringBound, cut_out_table, put_back_table};
 use model::query::{Partitions, ReadCommand, Slice};
 use model::row::{Deletion, RowBuilder, RowView};
@@ -22,6 +22,10 @@ pub(crate) struct World {
     pub(crate) table: Table,
     keys: Vec<Vec<u8>>,
     clusterings: Vec<Vec<u8>>,
+    /// Most changes of one write.
+    changes_max: u64,
+    /// Whether later deletions have larger timestamps, as clocks make them.
+    pub(crate) orderly: bool,
 }
 
 impl World {
@@ -50,7 +54,16 @@ impl World {
             comparable::clustering(&table, Clustering(&found).components(), &mut place);
             clusterings.entry(place).or_insert(found);
         }
-        World { table, keys, clusterings: clusterings.into_values().collect() }
+        World { table, keys, clusterings: clusterings.into_values().collect(), changes_max: 3, orderly: false }
+    }
+
+    /// A world of few partitions with hundreds of rows and range deletions.
+    pub(crate) fn of_long_partitions(below: &mut impl FnMut(u64) -> u64) -> World {
+        let mut table = (*super::table_of("ks", 1, &["a", "b"])).clone();
+        table.options.compaction.insert("enabled".into(), "false".into());
+        table.options.gc_grace_seconds = below(SECONDS) as i32;
+        let clusterings = (0..300).map(|row| super::clustering(&[row / 3, row % 3])).collect();
+        World { table, keys: vec![b"p".to_vec(), b"q".to_vec()], clusterings, changes_max: 60, orderly: false }
     }
 
     /// The table with another id, which a store keeps apart.
@@ -68,32 +81,55 @@ impl World {
     pub(crate) fn write(&self, below: &mut impl FnMut(u64) -> u64) -> Mutation {
         let mut builder = MutationBuilder::new(Partitioner::Murmur3, self.key(below));
         builder.table(self.table.id);
-        for _ in 0..1 + below(3) {
+        for _ in 0..1 + below(self.changes_max) {
             match below(12) {
-                0 => drop(builder.delete_partition(arbitrary::deletion(below))),
+                0 if below(self.changes_max) < 3 => {
+                    builder.delete_partition(self.dated(arbitrary::deletion(below)));
+                }
                 1 | 2 => {
                     let [(start, from), (end, until)] = [self.prefix(below), self.prefix(below)];
                     builder.delete_range(
                         ClusteringBound { prefix: Clustering(&start), inclusive: from },
                         ClusteringBound { prefix: Clustering(&end), inclusive: until },
-                        arbitrary::deletion(below),
+                        self.dated(arbitrary::deletion(below)),
                     );
                 }
                 3 if self.table.static_len > 0 => {
                     let mut row = Vec::new();
                     arbitrary::row(&self.statics_as_regular(), below, &mut row);
+                    let mut cells = Vec::new();
+                    let mut only_cells = RowBuilder::new(&mut cells, None, Deletion::LIVE);
+                    RowView::trusted(&row).cells().for_each(|cell| only_cells.cell(&cell));
                     builder.static_row(|out| {
-                        let mut only_cells = RowBuilder::new(out, None, Deletion::LIVE);
-                        RowView::trusted(&row).cells().for_each(|cell| only_cells.cell(&cell));
+                        if !filter_row(RowView::trusted(&cells), Deletion::LIVE, out) {
+                            RowBuilder::new(out, None, Deletion::LIVE);
+                        }
                     });
                 }
                 _ => {
                     let clustering = self.clustering(below);
-                    builder.row(Clustering(clustering), |out| arbitrary::row(&self.table, below, out));
+                    let mut row = Vec::new();
+                    arbitrary::row(&self.table, below, &mut row);
+                    let (row, mut dated) = (RowView::trusted(&row), Vec::new());
+                    let mut copy = RowBuilder::new(&mut dated, row.liveness(), self.dated(row.deletion()));
+                    row.cells().for_each(|cell| copy.cell(&cell));
+                    // Statements make no row with cells that it deletes itself.
+                    builder.row(Clustering(clustering), |out| {
+                        if !filter_row(RowView::trusted(&dated), Deletion::LIVE, out) {
+                            RowBuilder::new(out, None, Deletion::LIVE);
+                        }
+                    });
                 }
             }
         }
         builder.finish()
+    }
+
+    fn dated(&self, deletion: Deletion) -> Deletion {
+        match self.orderly && !deletion.is_live() {
+            true => Deletion { local_deletion_time: deletion.timestamp, ..deletion },
+            false => deletion,
+        }
     }
 
     fn key(&self, below: &mut impl FnMut(u64) -> u64) -> &[u8] {

@@ -16,6 +16,9 @@ use std::ops::Range;
 /// Most entries of a block, whose bytes alone do not bound the work of who reads it: range markers of a few bytes.
 const ENTRIES_MAX: usize = 1 << 16;
 
+/// The memory that a block begins with.
+const SMALL_BLOCK_BYTES: usize = 1 << 10;
+
 /// Writes the fragments of a read into a block, and is full when that has so many bytes.
 pub struct FragmentBlockWriter {
     partitioner: Partitioner,
@@ -37,7 +40,8 @@ impl FragmentBlockWriter {
     /// A writer, on a node with `partitioner`, of a block that ends after the entry with which it reaches `bytes_max`
     /// bytes.
     pub fn new(partitioner: Partitioner, bytes_max: usize) -> FragmentBlockWriter {
-        FragmentBlockWriter::with_room(partitioner, bytes_max, Vec::new())
+        let room = Vec::with_capacity(SMALL_BLOCK_BYTES.min(bytes_max));
+        FragmentBlockWriter::with_room(partitioner, bytes_max, room)
     }
 
     /// [`FragmentBlockWriter::new`] that writes into the memory of `room`.
@@ -167,6 +171,7 @@ impl FragmentSink for FragmentBlockWriter {
             }
             Fragment::Row { clustering, comparable, row } => {
                 let start = self.bytes.len();
+                self.bytes.reserve(13 + clustering.0.len() + comparable.len() + row.blob().len());
                 self.bytes.push(ROW);
                 self.push(clustering.0);
                 let place = self.push(comparable);

@@ -33,6 +33,15 @@ pub fn recycle<'a>(mut cells: Vec<Cell<'_>>) -> Vec<Cell<'a>> {
     cells.into_iter().map(|_| unreachable!("the vector is empty")).collect()
 }
 
+/// The liveness of a row if it is live: not deleted by `deletion` or the row's own, and not expired at `now`.
+#[inline]
+pub fn live_liveness(row: RowView<'_>, deletion: Deletion, now: i64) -> Option<Liveness> {
+    let deletion = deletion.max(row.deletion());
+    row.liveness().filter(|liveness| {
+        !deletion.deletes(liveness.timestamp) && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
+    })
+}
+
 /// Puts the live cells of a row into `cells`. Returns `None` if the row is not live, else its liveness if that is live.
 /// `dead` is increased as Cassandra counts tombstones: by the row's dead cells that nothing above the row deletes,
 /// without deletions of whole collections; for a row that is not live and has no such cells, by one for the row itself.

@@ -1,11 +1,13 @@
 //! How far a read is: rows given, rows visited, and why it ends.
 
+use super::live::{live_cells, live_liveness};
 use super::tap::Tap;
 use crate::clustering::Clustering;
 use crate::fragment::Fragment;
 use crate::key::DecoratedKey;
 use crate::query::{LiveRow, Position, ReadCommand, ReadEnd, Resume, RowSink, SinkState};
-use crate::row::{Cell, Deletion};
+use crate::row::{Cell, Deletion, Liveness, RowView};
+use crate::schema::Table;
 use crate::token::Token;
 
 /// A read under way.
@@ -16,6 +18,8 @@ pub struct ReadProgress<'c, T = ()> {
     pub sink: &'c mut dyn RowSink,
     /// Takes the fragments that are visited.
     pub tap: T,
+    /// Whether the sink does without cells.
+    counts_only: bool,
     /// Whether the tap was given a row or marker of the partition under way, and its end.
     started: bool,
     ended: bool,
@@ -51,10 +55,12 @@ pub enum Reached {
 impl<'c, T: Tap> ReadProgress<'c, T> {
     /// The progress of a read that has not begun. `stretch` is how many rows may be visited before it may yield.
     pub fn new(command: &'c ReadCommand, sink: &'c mut dyn RowSink, tap: T, stretch: usize) -> ReadProgress<'c, T> {
+        let counts_only = T::PASSES && !sink.takes_cells();
         ReadProgress {
             command,
             sink,
             tap,
+            counts_only,
             started: false,
             ended: false,
             given: 0,
@@ -129,6 +135,25 @@ impl<'c, T: Tap> ReadProgress<'c, T> {
             self.ended = true;
             self.tap.fragment(Fragment::PartitionEnd, Deletion::LIVE);
         }
+    }
+
+    /// The liveness of a row and its live cells, as by [`live_cells`]; without cells if the sink does without them.
+    #[inline]
+    pub fn live<'a>(
+        &mut self,
+        row: RowView<'a>,
+        deletion: Deletion,
+        table: &Table,
+        cells: &mut Vec<Cell<'a>>,
+    ) -> Option<Option<Liveness>> {
+        let now = self.command.now_in_seconds;
+        if T::PASSES && self.counts_only {
+            let liveness = live_liveness(row, deletion, now);
+            if liveness.is_some() {
+                return Some(liveness);
+            }
+        }
+        live_cells(row, deletion, now, table, cells, &mut self.dead)
     }
 
     /// Gives a row to the sink; `Some` if the partition or the read ends with it.
