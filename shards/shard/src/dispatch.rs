@@ -11,7 +11,7 @@ use crate::execute::write::list_changes;
 use crate::messages::{Message, Reply, Request};
 use crate::operations::{metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
-use crate::replica::{self, counters, list_reads};
+use crate::replica::{self, counters, fragments, list_reads};
 use crate::shard_state::{Handlers, Shard};
 use crate::virtual_tables;
 use engine::PrefetchStage;
@@ -81,6 +81,10 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             call.result = Some(replica::read_waiting(shard, &call.request).await);
             Reply::Read(call)
         }
+        Request::ReadDigest(request) => {
+            Reply::Digest(Box::pin(fragments::read_digest(shard, &request)).await.map(Box::new))
+        }
+        Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(define::truncate(shard, table)).await),

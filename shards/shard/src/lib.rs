@@ -50,7 +50,7 @@ pub use guards::tombstones::TombstoneThresholds;
 pub use mailbox::MAILBOX_MESSAGES_MAX;
 pub use messages::Message;
 pub use messages::admin::{TableAnswer, TableVerb};
-pub use messages::data::ReadRequest;
+pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
 pub use query_trace::Trace;
@@ -74,7 +74,8 @@ pub use engine::{
 
 use messages::Request;
 use metrics::running::{Task, watched};
-use model::{BatchEntry, BatchKind, Failure, QueryParameters};
+use model::fragment_block::FragmentBlock;
+use model::{BatchEntry, BatchKind, Failure, Home, QueryParameters};
 use runtime::ShardId;
 use std::pin::pin;
 use std::rc::Rc;
@@ -137,6 +138,18 @@ impl Shard {
         let _pass = self.enter()?;
         let served = pin!(execute::write::batch::message(self, session, kind, entries, parameters));
         watched(self.metrics(), served, || Task::batch(entries, parameters.consistency)).await
+    }
+
+    /// What this node has of a read, with the digests of what its cores saw: for comparing it with other replicas.
+    pub async fn read_digests(&self, home: Home, request: &ReadRequest) -> Result<Vec<DigestReply>, Failure> {
+        let _pass = self.enter()?;
+        coordinator::fragments::read_digests(self, home, request).await
+    }
+
+    /// What this node has of a read as fragments, a block of each core: for merging it with other replicas.
+    pub async fn read_fragments(&self, home: Home, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
+        let _pass = self.enter()?;
+        coordinator::fragments::read_fragments(self, home, request).await
     }
 
     /// Stops: refuses new requests, waits for those under way, closes the store. All shards stop together.

@@ -15,6 +15,8 @@ mod counters;
 mod definitions;
 #[path = "requests/figures.rs"]
 mod figures;
+#[path = "requests/fragments.rs"]
+mod fragments;
 #[path = "requests/list_batches.rs"]
 mod list_batches;
 #[path = "requests/partitioners.rs"]

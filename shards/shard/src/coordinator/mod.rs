@@ -14,6 +14,7 @@
 pub(crate) mod asked_replica;
 pub(crate) mod batch_log;
 pub(crate) mod cas;
+pub(crate) mod fragments;
 pub(crate) mod read;
 pub(crate) mod scan;
 pub(crate) mod write;

@@ -6,6 +6,7 @@ use crate::rows::filter::RowFilter;
 use cluster::plan::CasPlan;
 use cql::plan::{Modify, Selector};
 use engine::index::IndexLookup;
+use model::digest::Digest;
 use model::query::{ReadCommand, ReadEnd, Resume};
 use model::value::BoundValue;
 use model::{ColumnId, DecoratedKey, Failure, Table, TableId};
@@ -70,6 +71,24 @@ impl Default for ReadReply {
             scanned: ScanCounts::default(),
         }
     }
+}
+
+/// A read whose answer is merged with those of other replicas.
+#[derive(Clone, Debug)]
+pub struct FragmentRequest {
+    /// What to read. Limits in rows count the rows that are live on this replica.
+    pub command: ReadCommand,
+    /// The block ends with the fragment with which it reaches this many bytes.
+    pub bytes_max: usize,
+}
+
+/// The result of a read whose answer is compared with those of other replicas.
+#[derive(Debug)]
+pub struct DigestReply {
+    /// The rows.
+    pub rows: ReadReply,
+    /// The digest of everything that the read visited.
+    pub digest: Digest,
 }
 
 /// A request's write timestamp and second.

@@ -14,8 +14,12 @@ use crate::ports::SchemaChange;
 use crate::query_trace::Events;
 use admin::{MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
 use cql::plan::Define;
-use data::{ConditionalRequest, Decision, ListChange, LockRequest, LockedPartition, ReadCall, ReadReply};
+use data::{
+    ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, ReadCall,
+    ReadReply, ReadRequest,
+};
 use engine::store::LogPosition;
+use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
 use runtime::Instant;
@@ -94,6 +98,10 @@ pub enum Request {
     Unlock(u64),
     /// Read what the receiver owns.
     Read(Box<ReadCall>),
+    /// Read what the receiver owns, with a digest.
+    ReadDigest(Box<ReadRequest>),
+    /// Read the fragments of what the receiver owns.
+    ReadFragments(Box<FragmentRequest>),
     /// Run a DDL statement. Sent to shard 0.
     Define(Box<Define>),
     /// Truncate a table on all shards. Sent to shard 0.
@@ -154,6 +162,10 @@ pub enum Reply {
     Locked(Result<LockedPartition, Failure>),
     /// The answer to [`Request::Read`].
     Read(Box<ReadCall>),
+    /// The answer to [`Request::ReadDigest`].
+    Digest(Result<Box<DigestReply>, Failure>),
+    /// The answer to [`Request::ReadFragments`].
+    Fragments(Result<FragmentBlock, Failure>),
     /// The answer to [`Request::Define`].
     Defined(Result<Defined, Failure>),
     /// The answer to [`Request::TruncateShard`].
@@ -209,6 +221,22 @@ impl Reply {
     pub(crate) fn read(self) -> Result<ReadReply, Failure> {
         match self {
             Reply::Read(call) => call.result.unwrap_or_else(|| Err(unexpected())),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::ReadDigest`].
+    pub(crate) fn digest(self) -> Result<DigestReply, Failure> {
+        match self {
+            Reply::Digest(result) => result.map(|reply| *reply),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::ReadFragments`].
+    pub(crate) fn fragments(self) -> Result<FragmentBlock, Failure> {
+        match self {
+            Reply::Fragments(result) => result,
             _ => Err(unexpected()),
         }
     }

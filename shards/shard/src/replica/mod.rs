@@ -1,7 +1,8 @@
 //! Reading and writing what this core owns.
 //!
 //! [`read`] and [`write`](mod@write) are the plain paths; [`counters`] reads before it writes; [`list_reads`] and
-//! [`paxos_acceptor`] serve changes that depend on what is stored; [`failure`] turns errors of the store into failures
+//! [`paxos_acceptor`] serve changes that depend on what is stored; [`mod@fragments`] answers reads of several replicas;
+//! [`failure`] turns errors of the store into failures
 //! for clients.
 //!
 //! Not here: which core owns a partition (`coordinator`), what CQL means (`execute`), which message leads to which
@@ -9,6 +10,7 @@
 
 pub(crate) mod counters;
 mod failure;
+pub(crate) mod fragments;
 pub(crate) mod list_reads;
 pub(crate) mod paxos_acceptor;
 mod read;

@@ -1,0 +1,49 @@
+//! Reads whose answers are compared or merged with those of other replicas.
+//!
+//! [`read_digest`] gives rows with the digest of what the read saw, [`read_fragments`] a block of fragments. Both read
+//! as [`super::read`] does, but for tables without storage, which no other replica has.
+
+use super::row_sink::RowBlockSink;
+use super::{failure, wait_for_table};
+use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
+use crate::metrics::Measure;
+use crate::shard_state::Shard;
+use model::Failure;
+use model::digest::DigestSink;
+use model::fragment_block::{FragmentBlock, FragmentBlockWriter};
+use model::query::{EveryRow, Partitions};
+
+/// Reads what this core owns. The digest covers every row that the read visited, also those that the filter rejects;
+/// rows that an index finds have none, and `request.index` is not used.
+pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<DigestReply, Failure> {
+    let began = runtime::now();
+    let table = wait_for_table(shard, request.command.table).await?;
+    let (mut sink, mut digest) =
+        (RowBlockSink::new(shard.partitioner(), &table, request), DigestSink::new(&table, &request.command));
+    let (store, command) = (shard.store(), &request.command);
+    let read = match store.read_fragments_now(command, &mut sink, &mut digest) {
+        Some(end) => end,
+        None => store.read_fragments(command, &mut sink, &mut digest).await,
+    };
+    let end = read.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
+    let rows = sink.finish(end);
+    let measure = match command.partitions {
+        Partitions::Key(_) => Measure::LocalRead,
+        Partitions::Range(_) => Measure::LocalScan,
+    };
+    shard.metrics().read(&table.id, measure, began, rows.scanned);
+    Ok(DigestReply { rows, digest: digest.finish() })
+}
+
+/// Reads the fragments of what this core owns.
+pub(crate) async fn read_fragments(shard: &Shard, request: &FragmentRequest) -> Result<FragmentBlock, Failure> {
+    let table = wait_for_table(shard, request.command.table).await?;
+    let mut block = FragmentBlockWriter::new(shard.partitioner(), request.bytes_max);
+    let (store, command) = (shard.store(), &request.command);
+    let read = match store.read_fragments_now(command, &mut EveryRow, &mut block) {
+        Some(end) => end,
+        None => store.read_fragments(command, &mut EveryRow, &mut block).await,
+    };
+    let end = read.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
+    Ok(block.finish(&end))
+}
