@@ -8,8 +8,8 @@
 //! | OrderPreserving | the key as UTF-8 text, or in lower-case hex digits if it is not UTF-8 | memcmp of UTF-8 | text |
 //!
 //! Every key carries the first 64 bits of its token as a [`Token`]. Keys with equal prefixes are ordered by
-//! [`Partitioner::compare_ties`]: by the rest of their tokens, which is computed from the keys, then by their bytes. For
-//! Murmur3 the prefix is the whole token, for ByteOrdered the rest is the key itself, so both compare bytes at once.
+//! [`Partitioner::compare_ties`]: by the rest of their tokens, which is computed from the keys, then by their bytes.
+//! For Murmur3 the prefix is the whole token, for ByteOrdered the rest is the key itself: both compare bytes at once.
 //!
 //! Cassandra orders the texts of OrderPreserving by UTF-16 units in memory and by UTF-8 in trie indexes. The two differ
 //! for a character above U+FFFF beside one from U+E000 on, and a trie index then loses keys. Here the order is always

@@ -1,9 +1,9 @@
 //! Tokens: where keys lie on the ring, and ranges of the ring.
 //!
-//! Tokens of Murmur3 have 64 bits, those of other partitioners more. A [`Token`] is the first 64 bits of any of them: what
-//! keys carry and what is compared first. A [`RingToken`] is a whole one: a value of CQL's `token()`, a token of a node,
-//! the end of a range. A [`RingPosition`] lies just before or just after all keys of a token, and a [`TokenRange`] goes
-//! from one position to another.
+//! Tokens of Murmur3 have 64 bits, those of other partitioners more. A [`Token`] is the first 64 bits of any of them:
+//! what keys carry and what is compared first. A [`RingToken`] is a whole one: a value of CQL's `token()`, a token of a
+//! node, the end of a range. A [`RingPosition`] lies just before or just after all keys of a token, and a
+//! [`TokenRange`] goes from one position to another.
 //!
 //! What the token of a key is, and how keys of one prefix are ordered, is said in [`crate::partitioner`].
 
