@@ -37,6 +37,11 @@ counts:
 oracle:
     cargo test -p server --test cql -- --ignored --nocapture recorded_answers_are_cassandras
 
+# The text cases that depend on the order of partitions, on a real Cassandra with the partitioner that
+# HELENUS_ORACLE_PARTITIONER names.
+oracle-partitioner:
+    cargo test -p server --test cql -- --ignored --nocapture recorded_answers_of_another_partitioner_are_cassandras
+
 # Random statements on Helenus and on a real Cassandra; net/server/tests/side_by_side/settings.rs lists what sets its size.
 side-by-side:
     cargo test -p server --test side_by_side -- --ignored --nocapture random_statements_answer_as_cassandra_does

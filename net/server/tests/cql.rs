@@ -14,7 +14,10 @@
 //! differs on purpose, in the same form.
 //!
 //! 1. `recorded_answers`: a simulated node gives the recorded answers.
-//! 2. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
+//! 2. `recorded_answers_under_random` and its kin: so do nodes with other partitioners, but for what `cql/partitioner.rs`
+//!    says. `recorded_answers_of_another_partitioner_are_cassandras` compares with, or records, a Cassandra that has the
+//!    partitioner that `HELENUS_ORACLE_PARTITIONER` names.
+//! 3. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
 //!    with `CASSANDRA` as `cql/cassandra.rs` says `cargo test -p server --test cql -- --ignored
 //!    recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files are rewritten with Cassandra's answers;
 //!    `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by commas.
@@ -26,11 +29,14 @@ mod case;
 mod cassandra;
 #[path = "cql/node.rs"]
 mod node;
+#[path = "cql/partitioner.rs"]
+mod partitioner;
 #[path = "cql/play.rs"]
 mod play;
 
 use case::CaseFile;
 use cassandra::Cassandra;
+use partitioner::{OtherAnswers, is_compared};
 use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
@@ -74,6 +80,52 @@ fn recorded_answers() {
         }
         assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));
     }
+}
+
+/// The cases that depend on the order of partitions, on a simulated node with a partitioner.
+fn other_partitioner(partitioner: &str) {
+    let others = OtherAnswers::load(partitioner);
+    let mut wrong = Vec::new();
+    for path in files().into_iter().filter(|path| is_compared(path)) {
+        let file = others.applied_to(load(&path), &path);
+        let answers = play::on_simulated_node(&file, partitioner, 2);
+        wrong.extend(file.differences(&answers, &path, true));
+    }
+    assert!(wrong.is_empty(), "{partitioner}: {} answers differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn recorded_answers_under_random() {
+    other_partitioner("RandomPartitioner");
+}
+
+#[test]
+fn recorded_answers_under_order_preserving() {
+    other_partitioner("OrderPreservingPartitioner");
+}
+
+/// The same cases on a real Cassandra with the partitioner that `HELENUS_ORACLE_PARTITIONER` names.
+#[test]
+#[ignore = "needs Cassandra: just oracle-partitioner"]
+fn recorded_answers_of_another_partitioner_are_cassandras() {
+    let partitioner = std::env::var("HELENUS_ORACLE_PARTITIONER").expect("HELENUS_ORACLE_PARTITIONER is set");
+    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
+    let mut others = if recording { OtherAnswers::none() } else { OtherAnswers::load(&partitioner) };
+    let cassandra = Cassandra::start();
+    let mut wrong = Vec::new();
+    for path in files().into_iter().filter(|path| is_compared(path)) {
+        let file = others.applied_to(load(&path), &path);
+        let answers = play::on_server(&file, cassandra.address());
+        match recording {
+            true => others.record(&file, &path, &answers),
+            false => wrong.extend(file.differences(&answers, &path, false)),
+        }
+    }
+    cassandra.stop();
+    if recording {
+        others.save(&partitioner);
+    }
+    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Every case on a real Cassandra, or those of the files that `HELENUS_ORACLE_FILES` names.

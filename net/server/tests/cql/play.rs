@@ -198,6 +198,8 @@ fn bytes_of(literal: &str, cql_type: &CqlType) -> Vec<u8> {
         Some(quoted) => text::from_quoted(cql_type, &quoted.replace("''", "'")),
         None => text::from_bare(cql_type, literal),
     };
+    // Literals of tokens are numbers, whatever the type that a partitioner gives the marker.
+    let parsed = parsed.or_else(|_| text::from_bare(&CqlType::Bigint, literal));
     parsed.unwrap_or_else(|error| panic!("{literal} is no {cql_type}: {error:?}"))
 }
 
