@@ -6,14 +6,15 @@ use crate::messages::{Reply, Request};
 use crate::shard_state::Shard;
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand};
-use model::{Failure, Home};
+use model::{Failure, Home, ShardMap};
 use runtime::ShardId;
 use runtime::sync::join_all;
 
 /// The cores that own what a command reads.
 fn owners(shard: &Shard, home: Home, command: &ReadCommand) -> Vec<ShardId> {
+    let map = ShardMap::new(shard.partitioner(), runtime::shard_count() as u16);
     match (&command.partitions, home) {
-        (Partitions::Key(key), _) => vec![shard.route(home, key.token)],
+        (Partitions::Key(key), _) => vec![ShardId(home.owner(map, key.token))],
         (Partitions::Range(_), Home::Shard0) => vec![ShardId(0)],
         (Partitions::Range(_), Home::ByToken) => (0..runtime::shard_count() as u16).map(ShardId).collect(),
     }
