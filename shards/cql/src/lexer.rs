@@ -14,6 +14,7 @@
 
 use crate::errors::syntax;
 use model::Failure;
+use std::borrow::Cow;
 
 /// The kind of a token.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,6 +23,8 @@ pub(crate) enum TokenKind {
     Word,
     /// `"Name"`; the token's text is between the quotes, with `""` not yet unescaped.
     QuotedName,
+    /// `""`, which is no name.
+    EmptyName,
     /// `'text'`; the token's text is between the quotes, with `''` not yet unescaped.
     String,
     /// `$$text$$`; the token's text is between the dollars.
@@ -100,7 +103,17 @@ pub(crate) struct Token<'a> {
     pub(crate) start: usize,
 }
 
-impl Token<'_> {
+impl<'a> Token<'a> {
+    /// The text of the token as Cassandra's lexer gives it: doubled quotes inside names and strings count once.
+    pub(crate) fn content(&self) -> Cow<'a, str> {
+        let (doubled, single) = match self.kind {
+            TokenKind::QuotedName => ("\"\"", "\""),
+            TokenKind::String => ("''", "'"),
+            _ => return Cow::Borrowed(self.text),
+        };
+        if self.text.contains(doubled) { self.text.replace(doubled, single).into() } else { Cow::Borrowed(self.text) }
+    }
+
     /// Whether this is the word `keyword`, given in lower case, in any case.
     pub(crate) fn is(&self, keyword: &str) -> bool {
         self.kind == TokenKind::Word && self.text.eq_ignore_ascii_case(keyword)
@@ -119,6 +132,16 @@ impl<'a> Lexer<'a> {
         Lexer { text, at: 0 }
     }
 
+    /// The whole statement.
+    pub(crate) fn statement(&self) -> &'a str {
+        self.text
+    }
+
+    /// The offset of the first byte that is not part of a token yet.
+    pub(crate) fn offset(&self) -> usize {
+        self.at
+    }
+
     /// The statement's text from one offset to another.
     pub(crate) fn slice(&self, from: usize, to: usize) -> &'a str {
         self.text.get(from..to).unwrap_or("")
@@ -126,7 +149,7 @@ impl<'a> Lexer<'a> {
 
     /// The next token; after the last one [`TokenKind::End`], any number of times.
     pub(crate) fn next(&mut self) -> Result<Token<'a>, Failure> {
-        self.skip_blanks()?;
+        while self.skip_blank()? {}
         let start = self.at;
         let Some(first) = self.byte(0) else {
             return Ok(Token { kind: TokenKind::End, text: "", start });
@@ -137,10 +160,17 @@ impl<'a> Lexer<'a> {
             b'$' if self.byte(1) == Some(b'$') => return self.dollars(),
             _ => {}
         }
-        if first.is_ascii_hexdigit()
-            && let Some(len) = uuid_len(&self.text.as_bytes()[start..])
-        {
-            return Ok(self.take(TokenKind::Uuid, len));
+        if first.is_ascii_hexdigit() {
+            let rest = &self.text.as_bytes()[start..];
+            let len = uuid_prefix_len(rest);
+            if len == UUID_LEN {
+                return Ok(self.take(TokenKind::Uuid, len));
+            }
+            // Only a uuid begins like this: a name has no dash, a number no other letters.
+            if len > if first.is_ascii_digit() { number_prefix_len(rest) } else { 8 } {
+                let expected = if matches!(len, 8 | 13 | 18 | 23) { "'-'" } else { "set null" };
+                return Err(self.mismatched_character(start + len, expected));
+            }
         }
         if first.is_ascii_digit() || (first == b'-' && self.byte(1).is_some_and(|b| b.is_ascii_digit())) {
             return self.number();
@@ -155,10 +185,22 @@ impl<'a> Lexer<'a> {
             return self.negative_word(word);
         }
         let minus = (first == b'-') as usize;
-        if self.byte(minus).is_some_and(|b| b | 32 == b'p')
-            && let Some(len) = iso_duration_len(&self.text.as_bytes()[start + minus..])
-        {
-            return Ok(self.take(TokenKind::Duration, len + minus));
+        if self.byte(minus) == Some(b'P') {
+            let rest = &self.text.as_bytes()[start + minus..];
+            if let Some(len) = iso_duration_len(rest) {
+                return Ok(self.take(TokenKind::Duration, len + minus));
+            }
+            // Only a duration has a dash after four digits.
+            let len = date_duration_prefix_len(rest);
+            if len > 5 {
+                let expected = match len {
+                    8 => "'-'",
+                    11 => "'T'",
+                    14 | 17 => "':'",
+                    _ => "set null",
+                };
+                return Err(self.mismatched_character(start + minus + len, expected));
+            }
         }
         if first.is_ascii_alphabetic() {
             let rest = &self.text.as_bytes()[start..];
@@ -191,6 +233,7 @@ impl<'a> Lexer<'a> {
             (b':', _) => (TokenKind::Colon, 1),
             (b'.', _) => (TokenKind::Dot, 1),
             (b'?', _) => (TokenKind::QuestionMark, 1),
+            (b'!', _) => return Err(self.mismatched_character(start + 1, "'='")),
             _ => return Err(self.bad_character(start)),
         };
         Ok(self.take(kind, len))
@@ -214,27 +257,30 @@ impl<'a> Lexer<'a> {
         Token { kind, text: self.slice(start, self.at), start }
     }
 
-    fn skip_blanks(&mut self) -> Result<(), Failure> {
-        loop {
-            let rest = &self.text.as_bytes()[self.at..];
-            match rest {
-                [b' ' | b'\t' | b'\n' | b'\r', ..] => self.at += 1,
-                [b'-', b'-', ..] | [b'/', b'/', ..] => {
-                    // A line comment must end with a line break, not with the text.
-                    let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
-                        return Err(self.mismatched_character(self.text.len()));
-                    };
-                    self.at += end;
-                }
-                [b'/', b'*', ..] => {
-                    let Some(end) = rest[2..].windows(2).position(|pair| pair == b"*/") else {
-                        return Err(self.unfinished("*"));
-                    };
-                    self.at += end + 4;
-                }
-                _ => return Ok(()),
+    /// Skips a run of white space or a comment, each of which is a token in Cassandra; returns whether one was there.
+    pub(crate) fn skip_blank(&mut self) -> Result<bool, Failure> {
+        let rest = &self.text.as_bytes()[self.at..];
+        self.at += match rest {
+            [b' ' | b'\t' | b'\n' | b'\r', ..] => {
+                let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r');
+                rest.iter().position(|byte| !blank(byte)).unwrap_or(rest.len())
             }
-        }
+            [b'-', b'-', ..] | [b'/', b'/', ..] => {
+                // A line comment must end with a line break, not with the text.
+                let Some(end) = rest.iter().position(|b| matches!(b, b'\n' | b'\r')) else {
+                    return Err(self.mismatched_character(self.text.len(), "set null"));
+                };
+                end + 1
+            }
+            [b'/', b'*', ..] => {
+                let Some(end) = rest[2..].windows(2).position(|pair| pair == b"*/") else {
+                    return Err(self.unfinished("*"));
+                };
+                end + 4
+            }
+            _ => return Ok(false),
+        };
+        Ok(true)
     }
 
     /// Reads a name or string, up to a quote that is not doubled.
@@ -255,7 +301,7 @@ impl<'a> Lexer<'a> {
         self.at = at;
         let text = self.slice(start + 1, at - 1);
         if kind == TokenKind::QuotedName && text.is_empty() {
-            return Err(syntax(format!("{} no viable alternative at input '\"\"'", self.position(start))));
+            return Ok(Token { kind: TokenKind::EmptyName, text: self.slice(start, at), start });
         }
         Ok(Token { kind, text, start })
     }
@@ -294,21 +340,35 @@ impl<'a> Lexer<'a> {
             let sign = rest.get(len + 1).is_some_and(|b| matches!(b, b'+' | b'-')) as usize;
             let exponent = digits((len + 1 + sign).min(rest.len()));
             if exponent == 0 {
-                return Err(self.bad_character((start + len + 1 + sign).min(self.text.len())));
+                let at = (start + len + 1 + sign).min(self.text.len());
+                let unsigned_integer = minus + sign == 0 && kind == TokenKind::Integer;
+                return Err(match unsigned_integer {
+                    true => self.bad_character(at),
+                    false => self.error_at(at, "required (...)+ loop did not match anything at character", ""),
+                });
             }
             kind = TokenKind::Float;
             len += 1 + sign + exponent;
         }
-        if kind == TokenKind::Integer && duration_unit_len(&rest[len..]).is_some() {
+        if kind == TokenKind::Integer {
             while let Some(unit) = duration_unit_len(&rest[len..]) {
+                kind = TokenKind::Duration;
                 len += unit;
                 let more = digits(len);
                 if more > 0 && duration_unit_len(&rest[len + more..]).is_none() {
-                    return Err(self.bad_character(start + len + more));
+                    len += more;
+                    return Err(match half_duration_unit_len(&rest[len..]) {
+                        Some(half) => self.mismatched_character(start + len + half, "set null"),
+                        None => self.bad_character(start + len),
+                    });
                 }
                 len += more;
             }
-            kind = TokenKind::Duration;
+            if kind == TokenKind::Integer
+                && let Some(half) = half_duration_unit_len(&rest[len..])
+            {
+                return Err(self.mismatched_character(start + len + half, "set null"));
+            }
         }
         Ok(self.take(kind, len))
     }
@@ -318,30 +378,32 @@ impl<'a> Lexer<'a> {
         let letters = self.text.as_bytes().get(self.at + 1..).unwrap_or_default();
         let same = word.bytes().zip(letters).take_while(|(wanted, given)| *wanted == **given | 32).count();
         if same < word.len() {
-            return Err(self.mismatched_character(self.at + 1 + same));
+            return Err(self.mismatched_character(self.at + 1 + same, "set null"));
         }
         Ok(self.take(TokenKind::Float, 1 + word.len()))
     }
 
-    fn mismatched_character(&self, at: usize) -> Failure {
-        let place = self.position(at);
-        match self.text.get(at..).and_then(|rest| rest.chars().next()) {
-            Some(c) => syntax(format!("{place} mismatched character '{c}' expecting set null")),
-            None => syntax(format!("{place} mismatched character '<EOF>' expecting set null")),
-        }
+    fn mismatched_character(&self, at: usize, expected: &str) -> Failure {
+        self.error_at(at, "mismatched character", &format!(" expecting {expected}"))
     }
 
     fn bad_character(&self, at: usize) -> Failure {
-        let place = self.position(at);
-        match self.text.get(at..).and_then(|rest| rest.chars().next()) {
-            Some(c) => syntax(format!("{place} no viable alternative at character '{c}'")),
-            None => syntax(format!("{place} no viable alternative at character '<EOF>'")),
-        }
+        self.error_at(at, "no viable alternative at character", "")
+    }
+
+    fn error_at(&self, at: usize, what: &str, tail: &str) -> Failure {
+        let found = match self.text.get(at..).and_then(|rest| rest.chars().next()) {
+            Some('\n') => "\\n".to_owned(),
+            Some('\t') => "\\t".to_owned(),
+            Some('\r') => "\\r".to_owned(),
+            Some(other) => other.to_string(),
+            None => "<EOF>".to_owned(),
+        };
+        syntax(format!("{} {what} '{found}'{tail}", self.position(at)))
     }
 
     fn unfinished(&self, expected: &str) -> Failure {
-        let place = self.position(self.text.len());
-        syntax(format!("{place} mismatched character '<EOF>' expecting '{expected}'"))
+        self.mismatched_character(self.text.len(), &format!("'{expected}'"))
     }
 }
 
@@ -349,17 +411,34 @@ fn is_word_byte(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
-/// The length of a uuid (36) if the bytes start with one.
-fn uuid_len(bytes: &[u8]) -> Option<usize> {
-    if bytes.get(8) != Some(&b'-') {
-        return None;
-    }
-    let uuid = bytes.get(..36)?;
-    let well_formed = uuid.iter().enumerate().all(|(at, byte)| match at {
+/// Length of a uuid, 8-4-4-4-12.
+const UUID_LEN: usize = 36;
+
+/// The length of the longest beginning of the bytes with which a uuid may begin.
+fn uuid_prefix_len(bytes: &[u8]) -> usize {
+    let fits = |(at, byte): (usize, &u8)| match at {
         8 | 13 | 18 | 23 => *byte == b'-',
         _ => byte.is_ascii_hexdigit(),
-    });
-    well_formed.then_some(36)
+    };
+    bytes.iter().take(UUID_LEN).enumerate().take_while(|byte| fits(*byte)).count()
+}
+
+/// The length of the longest beginning of the bytes, up to that of a uuid, with which an unsigned number or duration
+/// may begin.
+fn number_prefix_len(bytes: &[u8]) -> usize {
+    let bytes = &bytes[..bytes.len().min(UUID_LEN)];
+    let digits = |from: usize| bytes[from..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    let mut len = digits(0);
+    if bytes.get(len).is_some_and(|byte| byte | 32 == b'e') {
+        len += 1;
+        len += bytes.get(len).is_some_and(|byte| matches!(byte, b'+' | b'-')) as usize;
+        return len + digits(len);
+    }
+    while let Some(unit) = duration_unit_len(&bytes[len..]) {
+        len += unit;
+        len += digits(len);
+    }
+    len
 }
 
 /// The length of a duration's unit, if the bytes start with one and the word ends there.
@@ -374,43 +453,53 @@ fn duration_unit_len(bytes: &[u8]) -> Option<usize> {
     }
 }
 
-/// The length of an ISO 8601 duration, which begins with `P`, if the bytes start with one and the word ends there.
+/// The length of an ISO 8601 duration, which begins with `P`, if the bytes start with one and the word ends there:
+/// `P3W`, `P1Y2M3DT4H5M6S` without any of its parts, or `P0001-02-03T04:05:06`.
 fn iso_duration_len(bytes: &[u8]) -> Option<usize> {
-    let word = bytes.iter().position(|b| !is_word_byte(*b)).unwrap_or(bytes.len());
-    let alternative = b"P9999-99-99T99:99:99";
-    if word == 5
-        && let Some(text) = bytes.get(..alternative.len())
-        && text.iter().zip(alternative).all(|(b, form)| match form {
-            b'9' => b.is_ascii_digit(),
-            form => b.eq_ignore_ascii_case(form),
-        })
-    {
-        return Some(alternative.len());
+    if date_duration_prefix_len(bytes) == DATE_DURATION.len() {
+        return Some(DATE_DURATION.len());
     }
+    let word = bytes.iter().position(|b| !is_word_byte(*b)).unwrap_or(bytes.len());
     let mut rest = &bytes[1..word];
+    let mut designators: &[u8] = b"YMDTHMS";
     let mut fields = 0;
-    let mut in_time = false;
     while let [first, tail @ ..] = rest {
-        if !in_time && first | 32 == b't' && !tail.is_empty() {
-            in_time = true;
+        if *first == b'T' && designators.len() >= 4 && !tail.is_empty() {
+            designators = b"HMS";
             rest = tail;
             continue;
         }
         let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
-        let designator = rest.get(digits).map(|b| b.to_ascii_lowercase());
-        let known = match designator? {
-            b'h' | b's' => in_time,
-            b'y' | b'd' | b'w' => !in_time,
-            b'm' => true,
-            _ => false,
-        };
-        if digits == 0 || !known {
-            return None;
+        let designator = rest.get(digits).filter(|_| digits > 0)?;
+        if *designator == b'W' && fields == 0 && digits + 1 == rest.len() && designators.len() == 7 {
+            return Some(word);
         }
+        // Those of the date stand before the `T`.
+        let end = designators.iter().position(|b| *b == b'T').unwrap_or(designators.len());
+        let at = designators[..end].iter().position(|b| b == designator)?;
+        designators = &designators[at + 1..];
         fields += 1;
         rest = &rest[digits + 1..];
     }
     (fields > 0).then_some(word)
+}
+
+/// The length of the first letter of `ns`, `us` or `µs`, if the bytes start with one: they may follow a number.
+fn half_duration_unit_len(bytes: &[u8]) -> Option<usize> {
+    match bytes {
+        [b'n' | b'N' | b'u' | b'U', ..] => Some(1),
+        [0xc2, 0xb5, ..] => Some(2),
+        _ => None,
+    }
+}
+
+/// The form of a duration that is written like a date; `9` stands for a digit.
+const DATE_DURATION: &[u8; 20] = b"P9999-99-99T99:99:99";
+
+/// The length of the longest beginning of the bytes with which a duration in the form of a date may begin.
+fn date_duration_prefix_len(bytes: &[u8]) -> usize {
+    let fits = |(byte, form): &(&u8, &u8)| if **form == b'9' { byte.is_ascii_digit() } else { byte == form };
+    bytes.iter().zip(DATE_DURATION).take_while(fits).count()
 }
 
 #[cfg(test)]
@@ -468,11 +557,12 @@ mod tests {
             "P3W",
             "-P3W",
             "P0001-02-03T04:05:06",
-            "p1d",
         ] {
             assert_eq!(kinds(text), [(TokenKind::Duration, text)], "{text}");
         }
-        for text in ["p", "pk", "pt", "price", "p1", "p1x", "pt5"] {
+        for text in
+            ["p", "P", "pk", "PT", "price", "p1", "p1d", "P2Y3W", "P1y2D", "P3W2D", "P1D2Y", "P1YT", "PT1D", "PT1S2M"]
+        {
             assert_eq!(kinds(text), [(TokenKind::Word, text)], "{text}");
         }
     }
@@ -493,6 +583,5 @@ mod tests {
         assert_eq!(error("1e"), "line 1:2 no viable alternative at character '<EOF>'");
         assert_eq!(error("1h30)"), "line 1:4 no viable alternative at character ')'");
         assert_eq!(error("a /* b"), "line 1:6 mismatched character '<EOF>' expecting '*'");
-        assert_eq!(error("\"\""), "line 1:0 no viable alternative at input '\"\"'");
     }
 }

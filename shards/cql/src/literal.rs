@@ -14,6 +14,7 @@ use model::types::UserType;
 use model::value::ValueError;
 use model::{ColumnSpec, CqlType, Failure, Keyspace, Partitioner, Table, TableId};
 use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -36,7 +37,9 @@ impl Scope {
 
     /// Resolves a type name in the table's keyspace.
     pub(crate) fn resolve(&self, type_name: &TypeName) -> Result<CqlType> {
-        types::resolve_in(type_name, &self.keyspace, self.definition.as_deref())
+        let found = types::resolve_in(type_name, &self.keyspace, self.definition.as_deref())?;
+        types::check_size(&found)?;
+        Ok(found)
     }
 
     /// A term as errors show it after its types have been resolved.
@@ -376,7 +379,8 @@ fn tuple(terms: &[ast::Term], receiver: &Receiver<'_>, markers: &mut Markers<'_>
 
 /// Fails for a field that the type does not have.
 fn refuse_unknown_fields<T>(fields: &[(String, T)], definition: &UserType) -> Result<()> {
-    let is_unknown = |(field, _): &&(String, T)| definition.field_index(field).is_none();
+    let known: BTreeSet<&str> = definition.fields.iter().map(|(field, _)| field.as_str()).collect();
+    let is_unknown = |(field, _): &&(String, T)| !known.contains(field.as_str());
     if !fields.iter().any(|field| is_unknown(&field)) {
         return Ok(());
     }
@@ -395,7 +399,8 @@ fn user_type(fields: &[(String, ast::Term)], receiver: &Receiver<'_>, markers: &
         return Err(Failure::invalid(format!("Invalid user type literal for {name} of type {cql_type}")));
     };
     // Of a field given twice the last value counts; a field that is not given is null.
-    let given = |field: &str| fields.iter().rev().find(|(given, _)| given == field).map(|(_, term)| term);
+    let terms: BTreeMap<&str, &ast::Term> = fields.iter().map(|(field, term)| (field.as_str(), term)).collect();
+    let given = |field: &str| terms.get(field).copied();
     for (field, wanted) in &definition.fields {
         if let Some(term) = given(field)
             && term_fit(term, wanted, scope)? == Fit::No

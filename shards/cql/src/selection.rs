@@ -18,6 +18,7 @@ use crate::names::column;
 use crate::plan::{Expression, Projection, Selector, Term, part_type};
 use calls::SelectorArgument;
 use model::{Column, ColumnKind, ColumnSpec, CqlType, Failure, json};
+use std::collections::BTreeMap;
 use std::fmt;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -44,8 +45,14 @@ pub(crate) struct Selection {
 /// regular column.
 pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
     let mut none = Markers::new(&[]);
-    let mut selecting =
-        Selecting { scope, markers: &mut none, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
+    let mut selecting = Selecting {
+        scope,
+        markers: &mut none,
+        fetched: Vec::new(),
+        places: BTreeMap::new(),
+        aggregates: Vec::new(),
+        in_aggregate: false,
+    };
     let is_static = |kind| kind == ColumnKind::Static;
     let is_of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
     if selecting.selects(select, &is_static)? {
@@ -62,7 +69,14 @@ pub(crate) fn select(
     markers: &mut Markers<'_>,
     is_equal: &dyn Fn(&Column) -> bool,
 ) -> Result<Selection> {
-    let mut selecting = Selecting { scope, markers, fetched: Vec::new(), aggregates: Vec::new(), in_aggregate: false };
+    let mut selecting = Selecting {
+        scope,
+        markers,
+        fetched: Vec::new(),
+        places: BTreeMap::new(),
+        aggregates: Vec::new(),
+        in_aggregate: false,
+    };
     let mut outputs = Vec::new();
     match &select.items {
         None => {
@@ -195,19 +209,18 @@ struct Selecting<'s, 'm, 'n> {
     scope: &'s Scope,
     markers: &'m mut Markers<'n>,
     fetched: Vec<Selector>,
+    /// Where each of `fetched` is.
+    places: BTreeMap<Selector, usize>,
     aggregates: Vec<(AggregateFunction, Option<Expression>)>,
     in_aggregate: bool,
 }
 
 impl Selecting<'_, '_, '_> {
     fn fetch(&mut self, selector: Selector) -> usize {
-        match self.fetched.iter().position(|fetched| *fetched == selector) {
-            Some(at) => at,
-            None => {
-                self.fetched.push(selector);
-                self.fetched.len() - 1
-            }
-        }
+        *self.places.entry(selector.clone()).or_insert_with(|| {
+            self.fetched.push(selector);
+            self.fetched.len() - 1
+        })
     }
 
     fn item(&mut self, item: &SelectItem) -> Result<(String, Expression, CqlType)> {
@@ -466,10 +479,11 @@ impl Selecting<'_, '_, '_> {
         let (CqlType::User { definition, .. }, ast::Selector::UserType(fields)) = (&cql_type, selector) else {
             return Err(cannot_infer(selector));
         };
+        let given: BTreeMap<&String, &ast::Selector> = fields.iter().map(|(name, part)| (name, part)).collect();
         let mut expressions = Vec::with_capacity(definition.fields.len());
         for (field, wanted) in &definition.fields {
-            expressions.push(match fields.iter().rev().find(|(name, _)| name == field) {
-                Some((_, part)) => self.expression(part, Some(wanted))?.0,
+            expressions.push(match given.get(field) {
+                Some(part) => self.expression(part, Some(wanted))?.0,
                 None => Expression::Term(Term::Null, wanted.clone()),
             });
         }

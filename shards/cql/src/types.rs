@@ -4,6 +4,8 @@
 
 use crate::ast::{TypeKind, TypeName};
 use crate::errors::{syntax, unsupported};
+use crate::limits::TYPE_PARTS_MAX;
+use model::types::TYPE_DEPTH_MAX;
 use model::value::ValueError;
 use model::{CqlType, Failure, Keyspace, Schema};
 
@@ -17,6 +19,40 @@ pub(crate) fn resolve(type_name: &TypeName, keyspace: &str, schema: &Schema) -> 
 /// Resolves a type name in this keyspace; without one there are no user types.
 pub(crate) fn resolve_in(type_name: &TypeName, name: &str, keyspace: Option<&Keyspace>) -> Result<CqlType> {
     Resolving { name, keyspace }.resolve(type_name, false)
+}
+
+/// How many levels of nesting a map's key counts as: a key is a text in JSON, with escapes that double their length
+/// with each map around it.
+const MAP_KEY_LEVELS: usize = 5;
+
+/// Refuses types that are too large once the user types in them are expanded.
+pub(crate) fn check_size(cql_type: &CqlType) -> Result<()> {
+    let mut parts_left = TYPE_PARTS_MAX;
+    if count(cql_type, 0, &mut parts_left) {
+        return Ok(());
+    }
+    Err(Failure::invalid(format!(
+        "A type nests at most {TYPE_DEPTH_MAX} levels deep and holds at most {TYPE_PARTS_MAX} types, those of its user \
+         types among them"
+    )))
+}
+
+/// Whether a type at `depth` is within the limits. Subtracts the number of its parts from `parts_left`.
+fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
+    if depth > TYPE_DEPTH_MAX || *parts_left == 0 {
+        return false;
+    }
+    *parts_left -= 1;
+    let mut inner = |part: &CqlType| count(part, depth + 1, parts_left);
+    match cql_type {
+        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
+            inner(element)
+        }
+        CqlType::Map { key, value, .. } => inner(value) && count(key, depth + MAP_KEY_LEVELS, parts_left),
+        CqlType::Tuple(elements) => elements.iter().all(inner),
+        CqlType::User { definition, .. } => definition.field_types().all(inner),
+        _ => true,
+    }
 }
 
 struct Resolving<'k> {

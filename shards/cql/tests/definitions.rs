@@ -1,8 +1,8 @@
 //! Sequences of schema changes: the schema after each of them, and the limits of its size.
 
+use cql::TYPE_PARTS_MAX;
 use cql::define::{
-    Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, TYPE_PARTS_MAX,
-    USER_TYPES_MAX,
+    Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, USER_TYPES_MAX,
 };
 use cql::plan::Plan;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};

@@ -3,9 +3,13 @@
 mod fixture;
 
 use cql::plan::Plan;
-use cql::{COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX, STATEMENT_BYTES_MAX};
+use cql::{
+    CALL_DEPTH_MAX, COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX,
+    STATEMENT_BYTES_MAX,
+};
 use fixture::{apply, schema, summary};
 use model::ErrorCode;
+use model::types::TYPE_DEPTH_MAX;
 
 /// Whether a statement is accepted; otherwise the text of the failure (0x2200 or 0x2300).
 fn outcome(text: &str) -> Result<(), String> {
@@ -36,7 +40,7 @@ fn check(at_limit: &str, past: &str, error: &str) {
 fn statement_bytes() {
     let select = "SELECT * FROM t";
     let padded = |len: usize| format!("{select}{}", " ".repeat(len - select.len()));
-    check(&padded(STATEMENT_BYTES_MAX), &padded(STATEMENT_BYTES_MAX + 1), "more than the maximum of 1048576");
+    check(&padded(STATEMENT_BYTES_MAX), &padded(STATEMENT_BYTES_MAX + 1), "more than the maximum of 16777216");
 }
 
 #[test]
@@ -56,7 +60,7 @@ fn conditions() {
 
 #[test]
 fn depth() {
-    let error = "nest at most 12 levels deep";
+    let error = "nest at most 64 levels deep";
     let nest = |open: &str, close: &str, depth: usize| format!("{}{}", open.repeat(depth), close.repeat(depth));
     let term = |depth: usize| format!("INSERT INTO t (pk) VALUES ({})", nest("(", ")", depth).replace("()", "(1)"));
     check(&term(DEPTH_MAX), &term(DEPTH_MAX + 1), error);
@@ -75,7 +79,45 @@ fn depth() {
         format!("CREATE TABLE x (a int PRIMARY KEY, b {})", nest("set<", ">", depth).replace("<>", "<int>"))
     };
     assert!(outcome(&types(DEPTH_MAX)).unwrap_err().starts_with("Non-frozen collections are not allowed"));
-    assert!(outcome(&types(DEPTH_MAX + 1)).unwrap_err().contains(error));
+    assert!(outcome(&types(2 * DEPTH_MAX + 3)).unwrap_err().contains(error));
+    let error = "A type nests at most 64 levels deep";
+    let tuples = |depth: usize| {
+        format!("CREATE TABLE x (a int PRIMARY KEY, b {})", nest("tuple<", ">", depth).replace("<>", "<int>"))
+    };
+    check(&tuples(TYPE_DEPTH_MAX), &tuples(TYPE_DEPTH_MAX + 1), error);
+    let frozen = |depth: usize| tuples(depth).replace("tuple<", "frozen<list<").replace('>', ">>");
+    check(&frozen(TYPE_DEPTH_MAX), &frozen(TYPE_DEPTH_MAX + 1), error);
+    // Keys of maps count more.
+    let keys = |depth: usize| {
+        let types = nest("frozen<map<", ", int>>", depth).replace("<,", "<int,");
+        format!("CREATE TABLE x (a int PRIMARY KEY, b {types})")
+    };
+    check(&keys(12), &keys(13), error);
+    let literal = |depth: usize| {
+        let (types, values) = (nest("tuple<", ">", depth).replace("<>", "<int>"), nest("(", ")", depth));
+        format!("SELECT ({types}) {} FROM t", values.replace("()", "(1)"))
+    };
+    let error = "Expressions and types nest at most 64 levels deep";
+    check(&literal(DEPTH_MAX - 1), &literal(DEPTH_MAX + 1), error);
+    let selection = |depth: usize| format!("SELECT {} FROM t", nest("[", "]", depth).replace("[]", "[v]"));
+    check(&selection(DEPTH_MAX), &selection(DEPTH_MAX + 1), error);
+}
+
+#[test]
+fn call_depth() {
+    let error = "Function calls and operators nest at most 12 levels deep";
+    let nest = |open: &str, inner: &str, close: &str, depth: usize| {
+        format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+    };
+    let insert = |term: String| format!("INSERT INTO t (pk) VALUES ({term})");
+    let call = |depth: usize| insert(nest("abs(", "1", ")", depth));
+    check(&call(CALL_DEPTH_MAX), &call(CALL_DEPTH_MAX + 1), error);
+    let sum = |depth: usize| insert(nest("(1 + ", "1", ")", depth));
+    check(&sum(CALL_DEPTH_MAX), &sum(CALL_DEPTH_MAX + 1), error);
+    let selected = |depth: usize| format!("SELECT {} FROM t", nest("abs(", "v", ")", depth));
+    check(&selected(CALL_DEPTH_MAX), &selected(CALL_DEPTH_MAX + 1), error);
+    let cast = |depth: usize| format!("SELECT {} FROM t", nest("cast(", "v", " as int)", depth));
+    check(&cast(CALL_DEPTH_MAX), &cast(CALL_DEPTH_MAX + 1), error);
 }
 
 #[test]

@@ -22,7 +22,7 @@ use std::cmp::Ordering;
 use std::collections::BTreeSet;
 
 /// How partition keys become tokens; one for all tables of a cluster.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default, PartialOrd, Ord)]
 pub enum Partitioner {
     /// By hash, the default.
     #[default]

@@ -6,7 +6,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder, RowView};
 use model::text::{NUMBER_DIGITS_MAX, from_bare};
-use model::types::{DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX};
+use model::types::{DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
 use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, comparable, value};
 
 const TABLE: TableId = TableId([7; 16]);
@@ -77,6 +77,42 @@ fn type_depth() {
     assert_eq!(CqlType::parse(&"frozen<".repeat(100_000)), None);
 }
 
+/// Values of types that nest as deep as types may: nothing that recurses over them needs more than the two megabytes of
+/// stack that a thread has.
+#[test]
+fn values_of_the_deepest_types() {
+    let user = |inner: CqlType| {
+        let definition = UserType { keyspace: "k".into(), name: "u".into(), fields: vec![("a".into(), inner)] };
+        CqlType::User { definition: definition.into(), frozen: true }
+    };
+    type Wrap<'a> = &'a dyn Fn(CqlType) -> CqlType;
+    let shapes: [(Wrap, &str, &str); 6] = [
+        (&|inner| CqlType::List { element: inner.into(), frozen: true }, "[", "]"),
+        (&|inner| CqlType::Set { element: inner.into(), frozen: true }, "[", "]"),
+        (&|inner| CqlType::Map { key: CqlType::Int.into(), value: inner.into(), frozen: true }, "{\"7\": ", "}"),
+        (&|inner| CqlType::Tuple(vec![inner]), "[", "]"),
+        (&|inner| CqlType::Vector { element: inner.into(), dimension: 1 }, "[", "]"),
+        (&user, "{\"a\": ", "}"),
+    ];
+    for (wrap, open, close) in shapes {
+        let cql_type = (0..TYPE_DEPTH_MAX).fold(CqlType::Int, |inner, _| wrap(inner));
+        assert_eq!(cql_type.depth(), TYPE_DEPTH_MAX);
+        let json = format!("{}5{}", open.repeat(TYPE_DEPTH_MAX), close.repeat(TYPE_DEPTH_MAX));
+        let bytes = model::json::from_json(&cql_type, &json).expect("JSON of this type").expect("no null");
+        assert_eq!(model::json::to_json(&cql_type, &bytes), json);
+        assert_eq!(value::validate(&cql_type, &bytes), Ok(()));
+        assert!(value::compare(&cql_type, &bytes, &bytes).is_eq());
+        assert!(model::text::to_literal(&cql_type, &bytes).contains('5'));
+        let mut compared = Vec::new();
+        comparable::encode(&cql_type, &bytes, false, &mut compared);
+        assert!(compared.len() >= bytes.len() / 4);
+        let (class, _) = CqlType::parse_class(&cql_type.class_name()).expect("its own class");
+        assert_eq!(class.frozen().depth(), TYPE_DEPTH_MAX);
+        assert!(cql_type.frozen().to_string().contains("int") || cql_type.is_user_type());
+        assert_eq!(cql_type.references().len(), cql_type.is_user_type() as usize);
+    }
+}
+
 #[test]
 fn empty_values() {
     let all = "ascii bigint blob boolean counter decimal double float inet int text timestamp timeuuid uuid varint \
@@ -100,7 +136,7 @@ fn class_depth() {
     let nested = |depth: usize| format!("{}Int32Type{}", "FrozenType(ListType(".repeat(depth), "))".repeat(depth));
     assert!(CqlType::parse_class(&nested(TYPE_DEPTH_MAX)).is_ok());
     let error = CqlType::parse_class(&nested(TYPE_DEPTH_MAX + 1)).expect_err("too deep");
-    assert_eq!(error.0, "Types are nested deeper than 12 levels");
+    assert_eq!(error.0, "Types are nested deeper than 64 levels");
     assert!(CqlType::parse_class(&"FrozenType(".repeat(100_000)).is_err());
     assert!(CqlType::parse_class(&"UserType(a,61,61:".repeat(100_000)).is_err());
 }

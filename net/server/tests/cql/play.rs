@@ -243,12 +243,6 @@ fn part_of(literal: &str, cql_type: &CqlType) -> Option<Vec<u8>> {
 fn words_of_error(error: &CallError) -> String {
     match error {
         CallError::Broken(error) => format!("broken: {error}"),
-        // The text of a syntax error is free, its place is not.
-        CallError::Failure { code: 0x2000, text } => {
-            let place: String = text.chars().take_while(|c| !c.is_whitespace() || *c == ' ').collect();
-            let mut words = place.split(' ');
-            format!("error 0x2000 {} {}", words.next().unwrap_or_default(), words.next().unwrap_or_default())
-        }
         CallError::Failure { code, text } => {
             format!("error {code:#06x} {}", with_one_name(&with_sorted_signatures(text)).replace('\n', "\\n"))
         }

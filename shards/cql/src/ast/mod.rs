@@ -20,6 +20,8 @@ pub use selector::*;
 
 use crate::java_order;
 use model::CqlType;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 
 /// A statement as written.
@@ -147,10 +149,14 @@ impl fmt::Display for Term {
 pub(crate) fn in_hash_order<T>(fields: &[(String, T)]) -> Vec<&(String, T)> {
     // Of a field given twice the last value counts, at the place of the first.
     let mut once: Vec<&(String, T)> = Vec::with_capacity(fields.len());
+    let mut places = BTreeMap::new();
     for field in fields {
-        match once.iter_mut().find(|(name, _)| *name == field.0) {
-            Some(before) => *before = field,
-            None => once.push(field),
+        match places.entry(&field.0) {
+            Entry::Occupied(place) => once[*place.get()] = field,
+            Entry::Vacant(place) => {
+                place.insert(once.len());
+                once.push(field);
+            }
         }
     }
     java_order::in_hash_order(once, |(name, _)| java_order::bytes_hash(name.as_bytes()))

@@ -89,15 +89,6 @@ impl Assignment {
             Assignment::Field(field, term) => format!("{name}.{field} = {term}"),
         }
     }
-
-    /// Whether one statement may make both assignments to one column.
-    pub(crate) fn goes_with(&self, other: &Assignment) -> bool {
-        match (self, other) {
-            (Assignment::Value(_), _) | (_, Assignment::Value(_)) => false,
-            (Assignment::Field(field, _), Assignment::Field(other, _)) => field != other,
-            _ => true,
-        }
-    }
 }
 
 /// USING.

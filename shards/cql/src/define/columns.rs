@@ -3,50 +3,19 @@
 //! Invariants: a column that is added again must be able to read what was written before it was dropped, so its type
 //! must be compatible with the old one and its kind the same; it gets a new id. The ids of other columns never change.
 
-use super::{DefinitionContext, Result, TYPE_PARTS_MAX, quoted_full_name};
+use super::{DefinitionContext, Result, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::errors::unsupported;
 use crate::limits::COLUMNS_MAX;
 use crate::types;
 use model::schema::DroppedColumn;
-use model::types::TYPE_DEPTH_MAX;
 use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};
 
 /// Resolves the type of a column and checks its size.
 pub(super) fn column_type(written: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
     let cql_type = types::resolve(written, keyspace, schema)?;
-    check_size(&cql_type)?;
+    types::check_size(&cql_type)?;
     Ok(cql_type)
-}
-
-/// Refuses types that are too large once the user types in them are expanded.
-pub(super) fn check_size(cql_type: &CqlType) -> Result<()> {
-    let mut parts_left = TYPE_PARTS_MAX;
-    if count(cql_type, 0, &mut parts_left) {
-        return Ok(());
-    }
-    Err(Failure::invalid(format!(
-        "A type nests at most {TYPE_DEPTH_MAX} levels deep and holds at most {TYPE_PARTS_MAX} types, those of its user \
-         types among them"
-    )))
-}
-
-/// Whether a type at `depth` is within the limits. Subtracts the number of its parts from `parts_left`.
-fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
-    if depth > TYPE_DEPTH_MAX || *parts_left == 0 {
-        return false;
-    }
-    *parts_left -= 1;
-    let mut inner = |part: &CqlType| count(part, depth + 1, parts_left);
-    match cql_type {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            inner(element)
-        }
-        CqlType::Map { key, value, .. } => inner(key) && inner(value),
-        CqlType::Tuple(elements) => elements.iter().all(inner),
-        CqlType::User { definition, .. } => definition.field_types().all(inner),
-        _ => true,
-    }
 }
 
 /// Fails if a table would have too many columns.

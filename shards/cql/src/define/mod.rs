@@ -45,8 +45,6 @@ pub const KEYSPACES_MAX: usize = 1_000;
 pub const TABLES_MAX: usize = 10_000;
 /// Most user types.
 pub const USER_TYPES_MAX: usize = 10_000;
-/// Most types in one type, with all user types in it expanded.
-pub const TYPE_PARTS_MAX: usize = 65_536;
 
 /// What applying a statement needs to know besides the schema: time, ids and the node's configuration.
 #[derive(Clone, Copy, Debug)]

@@ -3,7 +3,6 @@
 //! Invariants: a user type never contains itself, however deep; everything that contains an altered type (other types,
 //! tables) gets the new definition.
 
-use super::columns::check_size;
 use super::{
     Applied, ChangeKind, ChangeTarget, Result, USER_TYPES_MAX, changed, no_keyspace, quoted_full_name, refuse_system,
 };
@@ -40,7 +39,7 @@ pub(super) fn create(create: &CreateType, keyspace: &str, schema: &Schema) -> Re
     }
     let definition = UserType { keyspace: keyspace.to_owned(), name: name.clone(), fields };
     let definition = Arc::new(definition);
-    check_size(&CqlType::User { definition: definition.clone(), frozen: true })?;
+    types::check_size(&CqlType::User { definition: definition.clone(), frozen: true })?;
     if schema.keyspaces.values().map(|keyspace| keyspace.types.len()).sum::<usize>() >= USER_TYPES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {USER_TYPES_MAX} user types")));
     }
@@ -88,10 +87,10 @@ pub(super) fn alter(alter: &AlterType, keyspace: &str, schema: &Schema) -> Resul
     }
     let after = with_type(before, Arc::new(altered));
     for definition in after.types.values() {
-        check_size(&CqlType::User { definition: definition.clone(), frozen: true })?;
+        types::check_size(&CqlType::User { definition: definition.clone(), frozen: true })?;
     }
     for column in after.tables.values().flat_map(|table| &table.columns) {
-        check_size(&column.cql_type)?;
+        types::check_size(&column.cql_type)?;
     }
     Ok(changed(ChangeKind::Updated, ChangeTarget::Type, name, after))
 }
@@ -115,7 +114,7 @@ fn add_field(
         )));
     }
     let cql_type = types::resolve(written, &keyspace.name, schema)?;
-    check_size(&cql_type)?;
+    types::check_size(&cql_type)?;
     let refused = |reason: String| {
         let written = in_keyspace(written, &keyspace.name);
         Err(Failure::invalid(format!("Cannot add new field {field} of type {written} to user type {shown} {reason}")))

@@ -3,7 +3,7 @@
 
 use super::factories::factory;
 use super::operators::{OPERANDS, operator_of};
-use super::{Call, Function, Scalar, TokenTypes, is_known, scalars};
+use super::{Call, Function, Scalar, TokenTypes, aggregates, is_aggregate_name, is_known, scalars};
 use super::{LEGACY_TIMEUUID, wrong_arguments};
 use crate::ast::{self, Arithmetic, NEGATION, Quoted, SYSTEM};
 use crate::literal::{
@@ -380,7 +380,8 @@ fn known_type(term: &ast::Term, scope: &Scope) -> Result<Option<CqlType>> {
 
 /// Whether there is no function with this name.
 fn is_unknown(keyspace: Option<&str>, name: &str) -> bool {
-    keyspace.is_some_and(|keyspace| keyspace != "system") || !is_known(name) && name != "token"
+    let known = || is_known(name) || is_aggregate_name(name) || name == "token";
+    keyspace.is_some_and(|keyspace| keyspace != "system") || !known()
 }
 
 /// The overload that a call with these terms means.
@@ -394,6 +395,9 @@ fn choose(
     let qualifier = keyspace.map(|keyspace| format!("{keyspace}.")).unwrap_or_default();
     if is_unknown(keyspace, name) {
         return Err(Failure::invalid(format!("Unknown function {qualifier}{name} called")));
+    }
+    if is_aggregate_name(name) {
+        return Err(refused_aggregate(name, arguments, wanted, scope)?);
     }
     if matches!(name, "tojson" | "to_json") && arguments.len() != 1 {
         return Err(wrong_arguments(name, "any"));
@@ -429,6 +433,19 @@ fn choose(
         return pick(&shown, candidates, &operands, wanted, scope);
     }
     pick(&shown, candidates, arguments, wanted, scope)
+}
+
+/// The failure for a call of an aggregate outside a selection, or the error for its arguments, which comes first.
+fn refused_aggregate(name: &str, arguments: &[ast::Term], wanted: Option<&CqlType>, scope: &Scope) -> Result<Failure> {
+    let argument = match name {
+        "min" | "max" => {
+            let [argument] = arguments else { return Err(wrong_arguments(name, "any")) };
+            known_type(argument, scope)?.or_else(|| wanted.cloned()).unwrap_or(CqlType::Blob)
+        }
+        _ => CqlType::Blob,
+    };
+    pick(name, aggregates(name, &argument), arguments, wanted.filter(|_| name != "count"), scope)?;
+    Ok(Failure::invalid("Aggregation function are not supported in the where clause"))
 }
 
 /// Prepares a call as a term for a place. Markers among its arguments are named `argN(system.name)`, or by

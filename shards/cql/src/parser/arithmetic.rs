@@ -40,7 +40,12 @@ impl Parser<'_> {
                 TokenKind::Minus => Arithmetic::Subtract,
                 _ => return Ok(left),
             };
+            let begin = self.token;
             self.pass_operator()?;
+            // A `+` may also end the term of `c = term + c`, so that the choice goes on after it.
+            if operator == Arithmetic::Add {
+                self.choice = Some((begin, self.token.start));
+            }
             left = T::call(operator.function_name(), vec![left, self.product(operand)?]);
         }
     }

@@ -15,9 +15,11 @@ impl Parser<'_> {
             return Ok(Conditions::None);
         }
         if self.token.is("exists") && !self.at_column_condition()? {
-            self.advance()?;
-            // `exists` is read as a column's name here, which needs an operator.
-            return if self.token.is("and") { Err(self.no_viable()) } else { Ok(Conditions::Exists) };
+            let exists = self.advance()?;
+            // Anything else makes `exists` the name of a column.
+            let ends = matches!(self.token.kind, TokenKind::Semicolon | TokenKind::End);
+            let in_batch = ["apply", "insert", "update", "delete"].iter().any(|word| self.token.is(word));
+            return if ends || in_batch { Ok(Conditions::Exists) } else { Err(self.no_viable_since(exists)) };
         }
         let mut conditions = vec![self.condition()?];
         while self.accept_word("and")? {
@@ -82,11 +84,6 @@ impl Parser<'_> {
         if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
-        let terms = match self.token.kind {
-            TokenKind::ParenClose => Vec::new(),
-            _ => self.list(Self::term)?,
-        };
-        self.expect(TokenKind::ParenClose, "')'")?;
-        Ok(ConditionTest::In(terms))
+        Ok(ConditionTest::In(self.terms_until(TokenKind::ParenClose, "')'", Self::term)?))
     }
 }

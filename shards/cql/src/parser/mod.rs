@@ -11,6 +11,8 @@
 mod arithmetic;
 mod condition;
 mod define;
+mod excerpt;
+mod follow;
 mod modify;
 mod relation;
 mod select;
@@ -21,7 +23,7 @@ mod type_name;
 use crate::ast::{Body, Constant, Statement, TableName};
 use crate::errors::syntax;
 use crate::lexer::{Lexer, Token, TokenKind};
-use crate::limits::{DEPTH_MAX, MARKERS_MAX, OPERATORS_MAX, STATEMENT_BYTES_MAX};
+use crate::limits::{CALL_DEPTH_MAX, DEPTH_MAX, MARKERS_MAX, OPERATORS_MAX, STATEMENT_BYTES_MAX};
 use model::{CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -49,6 +51,10 @@ pub(crate) struct Parser<'a> {
     pub(crate) token: Token<'a>,
     markers: Vec<Option<String>>,
     depth: usize,
+    /// Offset of the last token of which Cassandra's parser has seen the next one before an error there.
+    looked_past: usize,
+    /// The token where a choice began that goes on to the first tokens of a term, and the offset of that term.
+    choice: Option<(Token<'a>, usize)>,
     /// Number of arithmetic operators so far in the outermost expression being read.
     operators: usize,
 }
@@ -57,7 +63,7 @@ impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Parser<'a>> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
-        Ok(Parser { lexer, token, markers: Vec::new(), depth: 0, operators: 0 })
+        Ok(Parser { lexer, token, markers: Vec::new(), depth: 0, looked_past: usize::MAX, choice: None, operators: 0 })
     }
 
     fn statement(&mut self) -> Result<Body> {
@@ -137,31 +143,59 @@ impl<'a> Parser<'a> {
 
     // Errors at the current token.
 
+    /// The failure of a choice between alternatives that the current token decides.
     pub(crate) fn no_viable(&self) -> Failure {
-        self.error_at(self.token, "no viable alternative at input", "")
+        self.no_viable_since(self.token)
+    }
+
+    /// The failure of a choice that begins at the token `first` and that the current token decides. Cassandra's excerpt
+    /// marks the first token, its position is that of the current one.
+    pub(crate) fn no_viable_since(&self, first: Token<'_>) -> Failure {
+        self.error_at(first, "no viable alternative at input", "")
     }
 
     pub(crate) fn mismatched(&self, expected: &str) -> Failure {
         self.error_at(self.token, "mismatched input", &format!(" expecting {expected}"))
     }
 
-    fn error_at(&self, token: Token<'_>, what: &str, tail: &str) -> Failure {
+    fn error_at(&self, first: Token<'_>, what: &str, tail: &str) -> Failure {
+        let token = self.token;
+        let next = if token.start == self.looked_past { self.peek().ok() } else { None };
+        let excerpt = excerpt::excerpt(self.lexer.statement(), first.start, next.unwrap_or(token).start);
         // Cassandra reports the end of the text at this position.
         if token.kind == TokenKind::End {
-            return syntax(format!("line 0:-1 {what} '<EOF>'{tail}"));
+            return syntax(format!("line 0:-1 {what} '<EOF>'{tail}{excerpt}"));
         }
-        syntax(format!("{} {what} '{}'{tail}", self.lexer.position(token.start), token.text))
+        let shown = token.content().replace('\n', "\\n").replace('\r', "\\r").replace('\t', "\\t");
+        syntax(format!("{} {what} '{shown}'{tail}{excerpt}", self.lexer.position(token.start)))
     }
 
     /// Runs `inner` one level deeper; fails if that is too deep.
     pub(crate) fn nested<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        if self.depth == DEPTH_MAX {
+        self.nested_at_most(DEPTH_MAX, inner)
+    }
+
+    /// [`Parser::nested`] for types, of which each may have a `frozen` around it.
+    pub(crate) fn nested_type<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        self.nested_at_most(2 * DEPTH_MAX + 2, inner)
+    }
+
+    fn nested_at_most<T>(&mut self, depth_max: usize, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= depth_max {
             return Err(Failure::invalid(format!("Expressions and types nest at most {DEPTH_MAX} levels deep")));
         }
         self.depth += 1;
         let result = inner(self);
         self.depth -= 1;
         result
+    }
+
+    /// Runs `inner` for the arguments of a function, one level deeper; fails if that is too deep.
+    pub(crate) fn nested_call<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        if self.depth >= CALL_DEPTH_MAX {
+            return Err(deep_call());
+        }
+        self.nested(inner)
     }
 
     /// Starts an expression. The operators of an outermost one are counted from 0.
@@ -173,6 +207,9 @@ impl<'a> Parser<'a> {
 
     /// Skips an operator; fails if the expression has too many.
     pub(crate) fn pass_operator(&mut self) -> Result<()> {
+        if self.depth > CALL_DEPTH_MAX {
+            return Err(deep_call());
+        }
         if self.operators == OPERATORS_MAX {
             return Err(Failure::invalid(format!("An expression takes at most {OPERATORS_MAX} arithmetic operators")));
         }
@@ -186,7 +223,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn name(&mut self) -> Result<String> {
         let name = match self.token.kind {
             TokenKind::Word if !is_reserved(self.token.text) => self.token.text.to_ascii_lowercase(),
-            TokenKind::QuotedName => unquote(self.token.text, "\"\"", "\""),
+            TokenKind::QuotedName => self.token.content().into_owned(),
             _ => return Err(self.no_viable()),
         };
         self.advance()?;
@@ -207,10 +244,12 @@ impl<'a> Parser<'a> {
         if self.token.kind == TokenKind::QuestionMark && self.peek()?.kind == TokenKind::Dot {
             return Err(bound_name("keyspace"));
         }
+        let token = self.token;
         let first = self.name_of("table")?;
         if self.accept(TokenKind::Dot)? {
             return Ok(TableName { keyspace: Some(first), name: self.name_of("table")? });
         }
+        self.end_table_name(token)?;
         Ok(TableName { keyspace: None, name: first })
     }
 
@@ -258,7 +297,7 @@ impl<'a> Parser<'a> {
     pub(crate) fn constant(&mut self) -> Result<Option<(Constant, String)>> {
         let token = self.token;
         let constant = match token.kind {
-            TokenKind::String => (Constant::String, unquote(token.text, "''", "'")),
+            TokenKind::String => (Constant::String, token.content().into_owned()),
             TokenKind::DollarString => (Constant::String, token.text.to_owned()),
             TokenKind::Integer => (Constant::Integer, token.text.to_owned()),
             TokenKind::Float => (Constant::Float, canonical_float(token.text)),
@@ -284,14 +323,13 @@ fn canonical_float(text: &str) -> String {
     }
 }
 
+fn deep_call() -> Failure {
+    Failure::invalid(format!("Function calls and operators nest at most {CALL_DEPTH_MAX} levels deep"))
+}
+
 /// The failure for a marker in place of a name.
 fn bound_name(what: &str) -> Failure {
     syntax(format!("Bind variables cannot be used for {what} names"))
-}
-
-/// The text of a quoted token with its doubled quotes unescaped.
-fn unquote(text: &str, doubled: &str, single: &str) -> String {
-    if text.contains(doubled) { text.replace(doubled, single) } else { text.to_owned() }
 }
 
 use model::identifier::is_reserved;

@@ -5,6 +5,8 @@ use crate::ast::{Assignment, Batch, Body, Conditions, DeletePart, Modify, Modify
 use crate::errors::syntax;
 use crate::lexer::TokenKind;
 use model::{BatchKind, Failure};
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -50,8 +52,8 @@ impl Parser<'_> {
         let mut default_unset = false;
         if self.accept_word("default")? {
             default_unset = self.accept_word("unset")?;
-            if !default_unset {
-                self.expect_word("null")?;
+            if !default_unset && !self.accept_word("null")? {
+                return Err(self.no_viable());
             }
         }
         let conditions = self.insert_conditions()?;
@@ -63,18 +65,12 @@ impl Parser<'_> {
         self.expect_word("update")?;
         let table = self.table_name()?;
         let using = self.using()?;
-        if !self.accept_word("set")? {
-            return Err(self.no_viable());
-        }
+        self.expect_word("set")?;
         let assignments = self.list(Self::assignment)?;
         self.expect_word("where")?;
         let relations = self.relations()?;
         let conditions = self.conditions()?;
-        for (at, (name, assignment)) in assignments.iter().enumerate() {
-            if assignments[..at].iter().any(|(other, before)| other == name && !assignment.goes_with(before)) {
-                return Err(syntax(format!("Multiple incompatible setting of column {name}")));
-            }
-        }
+        refuse_incompatible(&assignments)?;
         Ok(Modify { kind: ModifyBody::Update { assignments, relations }, table, using, conditions })
     }
 
@@ -86,7 +82,7 @@ impl Parser<'_> {
                 if self.at_name() && self.at_sum()? {
                     let left = self.name()?;
                     if left != name {
-                        return Err(syntax("Only expressions of the form X = X +<value> are supported.".to_owned()));
+                        return Err(self.other_sum());
                     }
                     // The lexer reads a sign as part of the number: `v -1` is `v + -1`.
                     let minus = self.accept(TokenKind::Minus)?;
@@ -104,7 +100,7 @@ impl Parser<'_> {
                         }
                         Assignment::Prepend(term)
                     } else {
-                        self.refuse_constant()?;
+                        self.end_term()?;
                         Assignment::Value(term)
                     }
                 }
@@ -132,6 +128,13 @@ impl Parser<'_> {
         Ok((name, assignment))
     }
 
+    /// The failure for a sum of another column than the one that is assigned, at its sign.
+    fn other_sum(&self) -> Failure {
+        let sign = if self.token.text.starts_with('-') { "-" } else { "+" };
+        let gap = if self.token.kind == TokenKind::Integer { " " } else { "" };
+        syntax(format!("Only expressions of the form X = X {sign}{gap}<value> are supported."))
+    }
+
     /// Whether a `+` or `-` follows the current name.
     fn at_sum(&self) -> Result<bool> {
         let next = self.peek()?;
@@ -154,11 +157,13 @@ impl Parser<'_> {
 
     fn delete(&mut self) -> Result<Modify> {
         self.expect_word("delete")?;
-        let columns = if self.token.is("from") || self.token.kind == TokenKind::Star {
+        let columns = if !self.at_name() {
             Vec::new()
         } else {
             self.list(|parser| {
+                let token = parser.token;
                 let name = parser.name()?;
+                parser.end_deleted_column(token)?;
                 let part = match parser.token.kind {
                     TokenKind::BracketOpen => {
                         parser.advance()?;
@@ -248,4 +253,30 @@ impl Parser<'_> {
         self.expect_word("batch")?;
         Ok(Body::Batch(Batch { kind, using, statements }))
     }
+}
+
+/// Fails if a column is assigned as a whole and also in another way, or a field twice.
+fn refuse_incompatible(assignments: &[(String, Assignment)]) -> Result<()> {
+    let mut columns = BTreeMap::new();
+    for (name, assignment) in assignments {
+        let is_whole = matches!(assignment, Assignment::Value(_));
+        let field = match assignment {
+            Assignment::Field(field, _) => Some(field.as_str()),
+            _ => None,
+        };
+        let compatible = match columns.entry(name) {
+            Entry::Vacant(first) => {
+                first.insert((is_whole, BTreeSet::from_iter(field)));
+                true
+            }
+            Entry::Occupied(mut before) => {
+                let (was_whole, fields) = before.get_mut();
+                !is_whole && !*was_whole && field.is_none_or(|field| fields.insert(field))
+            }
+        };
+        if !compatible {
+            return Err(syntax(format!("Multiple incompatible setting of column {name}")));
+        }
+    }
+    Ok(())
 }

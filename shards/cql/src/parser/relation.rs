@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::ast::{Operator, Relation, TupleValue};
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use crate::limits::RELATIONS_MAX;
 use model::Failure;
 
@@ -32,9 +32,10 @@ impl Parser<'_> {
         if self.token.kind == TokenKind::ParenOpen {
             return self.parenthesised_relation();
         }
+        let first = self.token;
         let name = self.name()?;
         if self.accept_word("in")? {
-            return self.in_relation(name);
+            return self.in_relation(first, name);
         }
         if self.accept_word("is")? {
             self.expect_word("not")?;
@@ -56,38 +57,39 @@ impl Parser<'_> {
             let operator = self.operator()?;
             return Ok(Relation::Entry(name, key, operator, self.term()?));
         }
-        let operator = self.operator()?;
+        let operator = self.operator_since(first)?;
         Ok(Relation::Compare(name, operator, self.term()?))
     }
 
-    fn in_relation(&mut self, name: String) -> Result<Relation> {
+    /// Parses what follows `name IN`; `first` is the name's token.
+    fn in_relation(&mut self, first: Token<'_>, name: String) -> Result<Relation> {
         if let Some(marker) = self.marker()? {
             return Ok(Relation::InMarker(name, marker));
         }
         if !self.accept(TokenKind::ParenOpen)? {
-            return Err(self.no_viable());
+            return Err(self.no_viable_since(first));
         }
-        let terms = match self.token.kind {
-            TokenKind::ParenClose => Vec::new(),
-            _ => self.list(Self::term)?,
-        };
-        self.expect(TokenKind::ParenClose, "')'")?;
-        Ok(Relation::In(name, terms))
+        Ok(Relation::In(name, self.terms_until(TokenKind::ParenClose, "')'", Self::term)?))
     }
 
     /// Parses `(a, b) > (1, 2)`, or a relation in parentheses.
     fn parenthesised_relation(&mut self) -> Result<Relation> {
-        self.advance()?;
+        let open = self.advance()?;
+        if !self.at_name() && self.token.kind != TokenKind::ParenOpen && !self.token.is("token") {
+            return Err(self.no_viable_since(open));
+        }
         if self.at_name() && matches!(self.peek()?.kind, TokenKind::Comma | TokenKind::ParenClose) {
             let names = self.list(Self::name)?;
             self.expect(TokenKind::ParenClose, "')'")?;
             if self.accept_word("in")? {
                 return self.tuple_in(names);
             }
+            let begin = self.token;
             let operator = self.operator()?;
             let value = match self.marker()? {
                 Some(marker) => TupleValue::Marker(marker),
-                None => self.tuple_literal()?,
+                None if self.token.kind == TokenKind::ParenOpen => self.tuple_literal()?,
+                None => return Err(self.no_viable_since(begin)),
             };
             return Ok(Relation::Tuple(names, operator, value));
         }
@@ -101,31 +103,36 @@ impl Parser<'_> {
         if let Some(marker) = self.marker()? {
             return Ok(Relation::TupleInMarker(names, marker));
         }
+        let open = self.token;
         if !self.accept(TokenKind::ParenOpen)? {
             return Err(self.no_viable());
         }
         let values = match self.token.kind {
             TokenKind::ParenClose => Vec::new(),
             TokenKind::ParenOpen => self.list(Self::tuple_literal)?,
-            _ => self.list(|parser| match parser.marker()? {
+            TokenKind::QuestionMark | TokenKind::Colon => self.list(|parser| match parser.marker()? {
                 Some(marker) => Ok(TupleValue::Marker(marker)),
                 None => Err(parser.no_viable()),
             })?,
+            _ => return Err(self.no_viable_since(open)),
         };
         self.expect(TokenKind::ParenClose, "')'")?;
         Ok(Relation::TupleIn(names, values))
     }
 
     fn tuple_literal(&mut self) -> Result<TupleValue> {
-        if !self.accept(TokenKind::ParenOpen)? {
-            return Err(self.no_viable());
-        }
+        self.expect(TokenKind::ParenOpen, "'('")?;
         let terms = self.list(Self::term)?;
         self.expect(TokenKind::ParenClose, "')'")?;
         Ok(TupleValue::Terms(terms))
     }
 
     pub(crate) fn operator(&mut self) -> Result<Operator> {
+        self.operator_since(self.token)
+    }
+
+    /// Reads an operator; `begin` is the token where the choice began of which it is a part.
+    fn operator_since(&mut self, begin: Token<'_>) -> Result<Operator> {
         let operator = match self.token.kind {
             TokenKind::Equal => Operator::Equal,
             TokenKind::Less => Operator::Less,
@@ -133,7 +140,7 @@ impl Parser<'_> {
             TokenKind::Greater => Operator::Greater,
             TokenKind::GreaterEqual => Operator::GreaterEqual,
             TokenKind::NotEqual => Operator::NotEqual,
-            _ => return Err(self.no_viable()),
+            _ => return Err(self.no_viable_since(begin)),
         };
         self.advance()?;
         Ok(operator)

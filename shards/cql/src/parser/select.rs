@@ -12,10 +12,11 @@ impl Parser<'_> {
         self.expect_word("select")?;
         // `distinct` and `json` are also names: `SELECT json FROM t`.
         let json = self.accept_clause("json")?;
+        let first = self.token;
         let distinct = self.accept_clause("distinct")?;
-        // DISTINCT may not precede JSON; Cassandra's parser fails at the word itself.
+        // DISTINCT may not precede JSON, where Cassandra's parser fails.
         if distinct && self.token.is("json") && self.at_clause()? {
-            return Err(self.no_viable());
+            return Err(self.no_viable_since(first));
         }
         let items = match self.accept(TokenKind::Star)? {
             true => None,

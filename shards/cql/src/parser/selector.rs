@@ -2,7 +2,7 @@
 
 use super::Parser;
 use super::arithmetic::Operand;
-use crate::ast::{CellAttribute, NEGATION, SelectItem, Selector};
+use crate::ast::{CellAttribute, NEGATION, SelectItem, Selector, Term};
 use crate::lexer::TokenKind;
 use model::Failure;
 
@@ -10,7 +10,7 @@ type Result<T> = std::result::Result<T, Failure>;
 
 impl Parser<'_> {
     pub(crate) fn select_item(&mut self) -> Result<SelectItem> {
-        let selector = self.argument()?;
+        let selector = self.selector()?;
         let alias = if self.accept_word("as")? { Some(self.name()?) } else { None };
         Ok(SelectItem { selector, alias })
     }
@@ -62,97 +62,143 @@ impl Parser<'_> {
         Ok(Selector::Slice(of, Some(from), to))
     }
 
+    /// Parses a selector without its parts. Each form is a function of its own, because an expression may nest deeply
+    /// and a frame of the stack has room for all that its function may need.
     fn plain_selector(&mut self) -> Result<Selector> {
         match self.token.kind {
-            TokenKind::ParenOpen if self.at_type_hint()? => {
-                let type_name = self.type_hint()?;
-                let of = self.nested(Self::plain_selector)?;
-                Ok(Selector::TypeHint(type_name, Box::new(of)))
-            }
-            TokenKind::ParenOpen => {
-                self.advance()?;
-                let parts = self.nested(|parser| parser.list(Self::argument))?;
-                self.expect(TokenKind::ParenClose, "')'")?;
-                Ok(Selector::Tuple(parts))
-            }
-            TokenKind::BracketOpen => {
-                self.advance()?;
-                let parts = match self.token.kind {
-                    TokenKind::BracketClose => Vec::new(),
-                    _ => self.nested(|parser| parser.list(Self::argument))?,
-                };
-                self.expect(TokenKind::BracketClose, "']'")?;
-                Ok(Selector::List(parts))
-            }
-            TokenKind::BraceOpen => {
-                self.advance()?;
-                let selector = self.nested(Self::selectors_in_braces)?;
-                self.expect(TokenKind::BraceClose, "'}'")?;
-                Ok(selector)
-            }
+            TokenKind::ParenOpen if self.at_type_hint()? => self.hinted_selector(),
+            TokenKind::ParenOpen => self.tuple_selector(),
+            TokenKind::BracketOpen => self.list_selector(),
+            TokenKind::BraceOpen => self.brace_selector(),
             TokenKind::QuotedName => self.named_selector(),
-            TokenKind::Word => {
-                let called = self.peek()?.kind == TokenKind::ParenOpen;
-                let fact = match () {
-                    () if !called => None,
-                    () if self.token.is("writetime") => Some(CellAttribute::WriteTime),
-                    () if self.token.is("maxwritetime") => Some(CellAttribute::MaxWriteTime),
-                    () if self.token.is("ttl") => Some(CellAttribute::Ttl),
-                    () => None,
-                };
-                if let Some(fact) = fact {
-                    self.advance()?;
-                    self.advance()?;
-                    let column = Selector::Column(self.name()?);
-                    let of = self.selector_parts(column)?;
-                    self.expect(TokenKind::ParenClose, "')'")?;
-                    Ok(Selector::CellAttribute(fact, Box::new(of)))
-                } else if called && self.token.is("count") {
-                    self.count()
-                } else if called && self.token.is("cast") {
-                    self.advance()?;
-                    self.advance()?;
-                    let of = self.nested(Self::argument)?;
-                    self.expect_word("as")?;
-                    let at_native = super::native(&self.token.text.to_ascii_lowercase()).is_some();
-                    if self.token.kind != TokenKind::Word || !at_native {
-                        return Err(self.no_viable());
-                    }
-                    let type_name = self.type_name()?;
-                    self.expect(TokenKind::ParenClose, "')'")?;
-                    Ok(Selector::Cast(Box::new(of), type_name))
-                } else if self.token.is("null") || self.is_word_constant() {
-                    Ok(Selector::Term(self.simple_term()?))
-                } else {
-                    self.named_selector()
-                }
-            }
-            _ => Ok(Selector::Term(self.simple_term()?)),
+            TokenKind::Word => self.word_selector(),
+            TokenKind::QuestionMark => self.marker_selector(),
+            _ => self.term_selector(),
         }
+    }
+
+    /// Parses `(type)selector`.
+    fn hinted_selector(&mut self) -> Result<Selector> {
+        let type_name = self.type_hint()?;
+        let of = self.nested(Self::plain_selector)?;
+        Ok(Selector::TypeHint(type_name, Box::new(of)))
+    }
+
+    /// Parses `(a, b)`.
+    fn tuple_selector(&mut self) -> Result<Selector> {
+        self.advance()?;
+        if !self.at_term() {
+            self.looked_past = self.token.start;
+            return Err(self.no_viable());
+        }
+        let parts = self.nested(|parser| parser.list(Self::selector))?;
+        self.expect(TokenKind::ParenClose, "')'")?;
+        Ok(Selector::Tuple(parts))
+    }
+
+    /// Parses `[a, b]`.
+    fn list_selector(&mut self) -> Result<Selector> {
+        self.advance()?;
+        let parts = self.nested(|parser| parser.terms_until(TokenKind::BracketClose, "']'", Self::selector))?;
+        Ok(Selector::List(parts))
+    }
+
+    /// Parses `{...}`: a set, a map, or the fields of a user type.
+    fn brace_selector(&mut self) -> Result<Selector> {
+        let open = self.advance()?;
+        if !self.at_term() && self.token.kind != TokenKind::BraceClose {
+            return Err(self.no_viable_since(open));
+        }
+        let selector = self.nested(Self::selectors_in_braces)?;
+        self.expect(TokenKind::BraceClose, "'}'")?;
+        Ok(selector)
+    }
+
+    fn marker_selector(&mut self) -> Result<Selector> {
+        match self.marker()? {
+            Some(marker) => Ok(Selector::Term(Term::Marker(marker))),
+            None => Err(self.no_viable()),
+        }
+    }
+
+    /// Parses a selector that begins with a word: a column, a constant, or a call.
+    fn word_selector(&mut self) -> Result<Selector> {
+        if self.peek()?.kind == TokenKind::ParenOpen {
+            let attribute = match () {
+                () if self.token.is("writetime") => Some(CellAttribute::WriteTime),
+                () if self.token.is("maxwritetime") => Some(CellAttribute::MaxWriteTime),
+                () if self.token.is("ttl") => Some(CellAttribute::Ttl),
+                () => None,
+            };
+            match attribute {
+                Some(attribute) => return self.cell_attribute(attribute),
+                None if self.token.is("count") => return self.count(),
+                None if self.token.is("cast") => return self.cast_selector(),
+                None => {}
+            }
+        }
+        if self.token.is("null") || self.is_word_constant() { self.term_selector() } else { self.named_selector() }
+    }
+
+    /// Parses `writetime(c)` and the like.
+    fn cell_attribute(&mut self, attribute: CellAttribute) -> Result<Selector> {
+        self.advance()?;
+        self.advance()?;
+        let column = Selector::Column(self.name()?);
+        let of = self.selector_parts(column)?;
+        self.end_column_part()?;
+        self.expect(TokenKind::ParenClose, "')'")?;
+        Ok(Selector::CellAttribute(attribute, Box::new(of)))
+    }
+
+    /// Parses `cast(a AS type)`.
+    fn cast_selector(&mut self) -> Result<Selector> {
+        self.advance()?;
+        self.advance()?;
+        let of = self.nested_call(Self::selector)?;
+        self.expect_word("as")?;
+        let at_native = super::native(&self.token.text.to_ascii_lowercase()).is_some();
+        if self.token.kind != TokenKind::Word || !at_native {
+            return Err(self.no_viable());
+        }
+        let type_name = self.type_name()?;
+        self.expect(TokenKind::ParenClose, "')'")?;
+        Ok(Selector::Cast(Box::new(of), type_name))
+    }
+
+    /// Parses a constant or marker.
+    fn term_selector(&mut self) -> Result<Selector> {
+        self.choice = None;
+        let term = self.simple_term()?;
+        self.looked_past = self.token.start;
+        Ok(Selector::Term(term))
     }
 
     fn is_word_constant(&self) -> bool {
         ["true", "false", "nan", "infinity"].iter().any(|word| self.token.is(word))
     }
 
-    /// Parses `{...}`: a set, a map, or the fields of a user type.
+    /// Parses what stands between braces.
     fn selectors_in_braces(&mut self) -> Result<Selector> {
         if self.token.kind == TokenKind::BraceClose {
             return Ok(Selector::Set(Vec::new()));
         }
         let mut entries = Vec::new();
-        let mut parts = vec![self.argument()?];
+        let mut parts = vec![self.selector()?];
+        if !matches!(self.token.kind, TokenKind::Colon | TokenKind::Comma | TokenKind::BraceClose) {
+            return Err(self.no_viable());
+        }
         if self.token.kind != TokenKind::Colon {
             while self.accept(TokenKind::Comma)? {
-                parts.push(self.argument()?);
+                parts.push(self.selector()?);
             }
             return Ok(Selector::Set(parts));
         }
         while let Some(key) = parts.pop() {
             self.expect(TokenKind::Colon, "':'")?;
-            entries.push((key, self.argument()?));
+            entries.push((key, self.selector()?));
             if self.accept(TokenKind::Comma)? {
-                parts.push(self.argument()?);
+                parts.push(self.selector()?);
             }
         }
         // Names before all colons make it a user type.
@@ -169,7 +215,7 @@ impl Parser<'_> {
     /// Parses `count(*)`, `count(1)` or `count(c)`.
     fn count(&mut self) -> Result<Selector> {
         self.advance()?;
-        self.advance()?;
+        let open = self.advance()?;
         if self.accept(TokenKind::Star)? {
             self.expect(TokenKind::ParenClose, "')'")?;
             return Ok(Selector::CountRows);
@@ -178,6 +224,9 @@ impl Parser<'_> {
             self.expect(TokenKind::ParenClose, "')'")?;
             return Ok(Selector::CountRows);
         }
+        if !self.at_term() && self.token.kind != TokenKind::ParenClose {
+            return Err(self.no_viable_since(open));
+        }
         self.arguments(None, "count".to_owned())
     }
 
@@ -185,9 +234,11 @@ impl Parser<'_> {
     fn named_selector(&mut self) -> Result<Selector> {
         if self.token.is("token") {
             self.advance()?;
+            self.looked_past = self.token.start;
             self.expect(TokenKind::ParenOpen, "'('")?;
             return self.arguments(None, "token".to_owned());
         }
+        let first = self.token;
         let name = self.name()?;
         match self.token.kind {
             TokenKind::ParenOpen => {
@@ -196,30 +247,27 @@ impl Parser<'_> {
             }
             TokenKind::Dot => {
                 self.advance()?;
-                let field = if self.accept_word("token")? { "token".to_owned() } else { self.name()? };
+                let field = match self.accept_word("token")? {
+                    true => "token".to_owned(),
+                    false if self.at_name() => self.name()?,
+                    false => return Err(self.no_viable_since(first)),
+                };
                 if !self.accept(TokenKind::ParenOpen)? {
+                    self.end_column(first)?;
                     return Ok(Selector::Field(Box::new(Selector::Column(name)), field));
                 }
                 self.arguments(Some(name), field)
             }
-            _ => Ok(Selector::Column(name)),
+            _ => {
+                self.end_column(first)?;
+                Ok(Selector::Column(name))
+            }
         }
-    }
-
-    fn argument(&mut self) -> Result<Selector> {
-        let argument = self.selector()?;
-        self.refuse_constant()?;
-        Ok(argument)
     }
 
     /// Parses arguments up to the closing parenthesis, after the opening one.
     fn arguments(&mut self, keyspace: Option<String>, name: String) -> Result<Selector> {
-        let arguments = match self.token.kind {
-            TokenKind::ParenClose => Vec::new(),
-            TokenKind::Star => return Err(self.mismatched("')'")),
-            _ => self.nested(|parser| parser.list(Self::argument))?,
-        };
-        self.expect(TokenKind::ParenClose, "')'")?;
+        let arguments = self.nested_call(|parser| parser.terms_until(TokenKind::ParenClose, "')'", Self::selector))?;
         Ok(Selector::Function { keyspace, name, arguments })
     }
 }

@@ -3,16 +3,16 @@
 use super::arithmetic::Operand;
 use super::{Parser, is_reserved};
 use crate::ast::{Constant, NEGATION, Term, TypeName};
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
-impl Parser<'_> {
+impl<'a> Parser<'a> {
     /// Parses a value, which may be an arithmetic expression.
     pub(crate) fn term(&mut self) -> Result<Term> {
         let term = self.sum(false)?;
-        self.refuse_constant()?;
+        self.end_term()?;
         Ok(term)
     }
 
@@ -31,30 +31,19 @@ impl Parser<'_> {
         Ok(Term::call(NEGATION, vec![of]))
     }
 
-    /// Fails at a constant right after an expression: `3 -2` has no operator.
-    pub(crate) fn refuse_constant(&self) -> Result<()> {
-        let constant = matches!(
-            self.token.kind,
-            TokenKind::Integer
-                | TokenKind::Float
-                | TokenKind::Duration
-                | TokenKind::String
-                | TokenKind::DollarString
-                | TokenKind::Hex
-                | TokenKind::Uuid
-        );
-        if constant { Err(self.no_viable()) } else { Ok(()) }
-    }
-
     /// Parses a value that is not an arithmetic expression.
     pub(crate) fn simple_term(&mut self) -> Result<Term> {
+        let first = self.token;
         if let Some(marker) = self.marker()? {
+            if first.kind == TokenKind::QuestionMark {
+                self.end_marker(first)?;
+            }
             return Ok(Term::Marker(marker));
         }
         if let Some((family, text)) = self.constant()? {
             return Ok(Term::Constant(family, text));
         }
-        match self.token.kind {
+        match first.kind {
             TokenKind::Word if self.token.is("null") => {
                 self.advance()?;
                 Ok(Term::Null)
@@ -68,32 +57,36 @@ impl Parser<'_> {
             }
             TokenKind::ParenOpen => {
                 self.advance()?;
+                self.choice = Some((first, self.token.start));
                 let terms = self.nested(|parser| parser.list(Self::term))?;
                 self.expect(TokenKind::ParenClose, "')'")?;
                 Ok(Term::Tuple(terms))
             }
             TokenKind::BracketOpen => {
                 self.advance()?;
-                let terms = match self.token.kind {
-                    TokenKind::BracketClose => Vec::new(),
-                    _ => self.nested(|parser| parser.list(Self::term))?,
-                };
-                self.expect(TokenKind::BracketClose, "']'")?;
+                let terms = self.nested(|parser| parser.terms_until(TokenKind::BracketClose, "']'", Self::term))?;
                 Ok(Term::List(terms))
             }
             TokenKind::BraceOpen => {
                 self.advance()?;
-                let term = self.nested(Self::braces)?;
-                self.expect(TokenKind::BraceClose, "'}'")?;
-                Ok(term)
+                self.choice = Some((first, self.token.start));
+                self.nested(Self::braces)
             }
-            _ => Err(self.no_viable()),
+            _ => Err(self.no_viable_since(self.choice_at(first))),
         }
     }
 
-    /// Parses `{...}`: a set, a map, or the fields of a user type.
+    /// The token where the choice began that the token `first` of a term belongs to: itself, or one right before it.
+    fn choice_at(&self, first: Token<'a>) -> Token<'a> {
+        match self.choice {
+            Some((begin, start)) if start == first.start => begin,
+            _ => first,
+        }
+    }
+
+    /// Parses what follows `{` in a set, a map, or the fields of a user type, up to the `}`.
     fn braces(&mut self) -> Result<Term> {
-        if self.token.kind == TokenKind::BraceClose {
+        if self.accept(TokenKind::BraceClose)? {
             return Ok(Term::Set(Vec::new()));
         }
         if self.at_name() && self.peek()?.kind == TokenKind::Colon {
@@ -102,14 +95,19 @@ impl Parser<'_> {
                 parser.expect(TokenKind::Colon, "':'")?;
                 Ok((name, parser.term()?))
             })?;
+            self.expect(TokenKind::BraceClose, "'}'")?;
             return Ok(Term::UserType(fields));
         }
         let first = self.term()?;
+        if !matches!(self.token.kind, TokenKind::Colon | TokenKind::Comma | TokenKind::BraceClose) {
+            return Err(self.no_viable());
+        }
         if self.token.kind != TokenKind::Colon {
             let mut terms = vec![first];
             while self.accept(TokenKind::Comma)? {
                 terms.push(self.term()?);
             }
+            self.expect(TokenKind::BraceClose, "'}'")?;
             return Ok(Term::Set(terms));
         }
         self.advance()?;
@@ -119,6 +117,7 @@ impl Parser<'_> {
             self.expect(TokenKind::Colon, "':'")?;
             entries.push((key, self.term()?));
         }
+        self.expect(TokenKind::BraceClose, "'}'")?;
         Ok(Term::Map(entries))
     }
 
@@ -126,7 +125,7 @@ impl Parser<'_> {
     fn cast_term(&mut self) -> Result<Term> {
         self.advance()?;
         self.advance()?;
-        let of = self.nested(Self::simple_term)?;
+        let of = self.nested_call(Self::simple_term)?;
         self.expect_word("as")?;
         let name = self.token.text.to_ascii_lowercase();
         if self.token.kind != TokenKind::Word || super::native(&name).is_none() {
@@ -138,23 +137,30 @@ impl Parser<'_> {
     }
 
     fn function_term(&mut self) -> Result<Term> {
-        let (keyspace, name) = self.function_name()?;
-        if self.token.kind != TokenKind::ParenOpen {
-            return Err(self.no_viable());
+        let first = self.choice_at(self.token);
+        let (keyspace, name) = self.function_name_since(first)?;
+        if !self.accept(TokenKind::ParenOpen)? {
+            return Err(self.no_viable_since(first));
         }
-        self.advance()?;
-        let arguments = match self.token.kind {
-            TokenKind::ParenClose => Vec::new(),
-            _ => self.nested(|parser| parser.list(Self::term))?,
-        };
-        self.expect(TokenKind::ParenClose, "')'")?;
+        if !self.at_term() && self.token.kind != TokenKind::ParenClose {
+            return Err(self.no_viable_since(first));
+        }
+        let arguments = self.nested_call(|parser| parser.terms_until(TokenKind::ParenClose, "')'", Self::term))?;
         Ok(Term::Function { keyspace, name, arguments })
     }
 
     /// Reads `name` or `keyspace.name`; `token` is a function although the word is reserved.
     pub(crate) fn function_name(&mut self) -> Result<(Option<String>, String)> {
+        self.function_name_since(self.token)
+    }
+
+    /// Reads the name of a function; `begin` is the token where the choice began of which it is a part.
+    fn function_name_since(&mut self, begin: Token<'a>) -> Result<(Option<String>, String)> {
         if self.accept_word("token")? {
             return Ok((None, "token".to_owned()));
+        }
+        if !self.at_name() {
+            return Err(self.no_viable_since(begin));
         }
         let first = self.name()?;
         if !self.accept(TokenKind::Dot)? {
@@ -162,6 +168,9 @@ impl Parser<'_> {
         }
         if self.accept_word("token")? {
             return Ok((Some(first), "token".to_owned()));
+        }
+        if !self.at_name() {
+            return Err(self.no_viable_since(begin));
         }
         Ok((Some(first), self.name()?))
     }

@@ -1,6 +1,6 @@
 //! Parses the names of types.
 
-use super::{Parser, native, unquote};
+use super::{Parser, native};
 use crate::ast::{TypeKind, TypeName};
 use crate::errors::syntax;
 use crate::lexer::TokenKind;
@@ -11,11 +11,12 @@ type Result<T> = std::result::Result<T, Failure>;
 impl Parser<'_> {
     pub(crate) fn type_name(&mut self) -> Result<TypeName> {
         if self.token.kind == TokenKind::String {
-            let text = unquote(self.advance()?.text, "''", "'");
+            let text = self.advance()?.content().into_owned();
             crate::types::check_class(&text)?;
             return Ok(TypeName { kind: TypeKind::Custom, text });
         }
-        let quoted = self.token.kind == TokenKind::QuotedName;
+        let first = self.token;
+        let quoted = first.kind == TokenKind::QuotedName;
         // `set` is a reserved word and nevertheless a type.
         let name = if self.accept_word("set")? { "set".to_owned() } else { self.name()? };
         if quoted {
@@ -38,14 +39,14 @@ impl Parser<'_> {
             }
             "tuple" if generic => {
                 self.advance()?;
-                let elements = self.nested(|parser| parser.list(Self::type_name))?;
+                let elements = self.nested_type(|parser| parser.list(Self::type_name))?;
                 self.expect(TokenKind::Greater, "'>'")?;
                 let texts: Vec<&str> = elements.iter().map(|element| element.text.as_str()).collect();
                 Ok(TypeName { text: format!("tuple<{}>", texts.join(", ")), kind: TypeKind::Tuple(elements) })
             }
             "vector" if generic => {
                 self.advance()?;
-                let element = self.nested(Self::type_name)?;
+                let element = self.nested_type(Self::type_name)?;
                 self.expect(TokenKind::Comma, "','")?;
                 if self.token.kind != TokenKind::Integer {
                     return Err(self.mismatched("INTEGER"));
@@ -57,15 +58,23 @@ impl Parser<'_> {
             }
             "frozen" if generic => self.frozen(),
             _ => match native(&name) {
-                Some(cql_type) => Ok(TypeName { kind: TypeKind::Native(cql_type), text: name }),
-                None => self.user_type(name),
+                Some(cql_type) => {
+                    self.end_native_type(first)?;
+                    Ok(TypeName { kind: TypeKind::Native(cql_type), text: name })
+                }
+                None => {
+                    if ["list", "map", "tuple", "vector", "frozen"].contains(&name.as_str()) {
+                        self.end_native_type(first)?;
+                    }
+                    self.user_type(name)
+                }
             },
         }
     }
 
     fn frozen(&mut self) -> Result<TypeName> {
         self.advance()?;
-        let inner = self.nested(Self::type_name)?;
+        let inner = self.nested_type(Self::type_name)?;
         self.expect(TokenKind::Greater, "'>'")?;
         match inner.kind {
             TypeKind::Native(_) | TypeKind::Custom => Err(syntax(format!(
@@ -83,7 +92,7 @@ impl Parser<'_> {
             if !types.is_empty() {
                 self.expect(TokenKind::Comma, "','")?;
             }
-            types.push(self.nested(Self::type_name)?);
+            types.push(self.nested_type(Self::type_name)?);
         }
         self.expect(TokenKind::Greater, "'>'")?;
         types.try_into().map_err(|_| self.no_viable())

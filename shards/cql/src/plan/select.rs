@@ -257,7 +257,7 @@ pub struct Select {
 }
 
 /// A value that an owning core returns per row.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Selector {
     /// A column.
     Column(ColumnId),

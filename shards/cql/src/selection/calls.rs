@@ -69,6 +69,9 @@ impl Argument for SelectorArgument<'_> {
     }
 }
 
+/// How many aggregates are compared with a new one, which may be the same: comparing all takes quadratic time.
+const SHARED_AGGREGATES_MAX: usize = 64;
+
 impl Selecting<'_, '_, '_> {
     pub(super) fn refuse_nested_aggregate(&self) -> Result<()> {
         if self.in_aggregate {
@@ -79,7 +82,7 @@ impl Selecting<'_, '_, '_> {
 
     pub(super) fn aggregate(&mut self, function: AggregateFunction, argument: Option<Expression>) -> Expression {
         let entry = (function, argument);
-        match self.aggregates.iter().position(|known| *known == entry) {
+        match self.aggregates.iter().take(SHARED_AGGREGATES_MAX).position(|known| *known == entry) {
             Some(at) => Expression::Aggregate(at),
             None => {
                 self.aggregates.push(entry);

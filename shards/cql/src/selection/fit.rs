@@ -7,6 +7,7 @@ use super::{Result, Selecting};
 use crate::ast::Selector;
 use crate::functions::{Argument, Fit};
 use model::{CqlType, Failure};
+use std::collections::{BTreeMap, BTreeSet};
 
 impl Selecting<'_, '_, '_> {
     pub(super) fn fit(&mut self, selector: &Selector, wanted: &CqlType) -> Result<Fit> {
@@ -34,15 +35,16 @@ impl Selecting<'_, '_, '_> {
                 }))
             }
             (Selector::UserType(fields), CqlType::User { definition, .. }) => {
-                if let Some((unknown, _)) = fields.iter().find(|(name, _)| definition.field_index(name).is_none()) {
+                let known: BTreeSet<&String> = definition.fields.iter().map(|(name, _)| name).collect();
+                if let Some((unknown, _)) = fields.iter().find(|(name, _)| !known.contains(name)) {
                     return Err(Failure::invalid(format!(
                         "Unknown field '{unknown}' in value of user defined type {}",
                         definition.name
                     )));
                 }
-                let given = |field: &str| fields.iter().rev().find(|(name, _)| name == field);
+                let given: BTreeMap<&String, &Selector> = fields.iter().map(|(name, part)| (name, part)).collect();
                 let of_type = definition.fields.iter();
-                Fit::all(of_type.filter_map(|(name, of_field)| Some(self.fit(&given(name)?.1, of_field))))
+                Fit::all(of_type.filter_map(|(name, of_field)| Some(self.fit(given.get(name)?, of_field))))
             }
             _ => self.argument_of(selector)?.fit(wanted, self.scope),
         }

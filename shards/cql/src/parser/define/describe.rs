@@ -75,8 +75,15 @@ impl Parser<'_> {
                 return Ok(target(keyspace, name));
             }
         }
-        let TableName { keyspace, name } = self.table_name()?;
-        Ok(DescribeTarget::Any { keyspace, name })
+        let first = self.token;
+        let name = self.name()?;
+        if self.accept(TokenKind::Dot)? {
+            return Ok(DescribeTarget::Any { keyspace: Some(name), name: self.name()? });
+        }
+        if !matches!(self.token.kind, TokenKind::Semicolon | TokenKind::End) && !self.token.is("with") {
+            return Err(self.no_viable_since(first));
+        }
+        Ok(DescribeTarget::Any { keyspace: None, name })
     }
 
     fn describe_keyspace(&mut self, only: bool) -> Result<DescribeTarget> {

@@ -20,21 +20,20 @@ impl Parser<'_> {
     /// Parses what follows `CREATE [CUSTOM] INDEX`.
     pub(super) fn create_index(&mut self, custom: bool) -> Result<Body> {
         let if_not_exists = self.if_not_exists()?;
-        let name = match self.token.is("on") {
-            true => None,
-            false => Some(self.name_of("index")?),
-        };
+        let named = self.at_name() || self.token.kind == TokenKind::QuestionMark;
+        let name = if named { Some(self.name_of("index")?) } else { None };
         self.expect_word("on")?;
         let table = self.table_name()?;
         self.expect(TokenKind::ParenOpen, "'('")?;
-        let targets = match self.token.kind == TokenKind::ParenClose {
-            true => Vec::new(),
-            false => self.list(Self::index_target)?,
+        let targets = if self.at_name() || self.token.is("entries") || self.token.is("full") {
+            self.list(Self::index_target)?
+        } else {
+            Vec::new()
         };
         self.expect(TokenKind::ParenClose, "')'")?;
         let class = match self.accept_word("using")? {
             true if self.token.kind == TokenKind::String => self.constant()?.map(|(_, text)| text),
-            true => return Err(self.no_viable()),
+            true => return Err(self.mismatched("STRING_LITERAL")),
             false => None,
         };
         let properties = if self.token.is("with") { self.properties()? } else { Vec::new() };

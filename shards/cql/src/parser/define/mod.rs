@@ -8,12 +8,13 @@ mod user_type;
 
 use crate::ast::{
     AlterKeyspace, Body, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType, Property,
-    PropertyValue,
+    PropertyValue, Term,
 };
 use crate::errors::{anonymous, syntax, unsupported};
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use crate::parser::Parser;
 use model::Failure;
+use std::collections::BTreeSet;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -57,15 +58,15 @@ impl Parser<'_> {
             }
             "create" => {
                 self.advance()?;
-                self.create()
+                self.create(first)
             }
             "drop" => {
                 self.advance()?;
-                self.drop_statement()
+                self.drop_statement(first)
             }
             "alter" => {
                 self.advance()?;
-                self.alter()
+                self.alter(first)
             }
             "describe" | "desc" => {
                 self.advance()?;
@@ -83,14 +84,15 @@ impl Parser<'_> {
                 if ["roles", "users"].iter().chain(&PERMISSIONS).any(|word| self.token.is(word)) {
                     return Err(anonymous());
                 }
-                Err(self.no_viable())
+                Err(self.no_viable_since(first))
             }
             "add" if self.peek()?.is("identity") => Err(anonymous()),
             _ => Err(self.no_viable()),
         }
     }
 
-    fn create(&mut self) -> Result<Body> {
+    /// Parses what follows the word CREATE.
+    fn create(&mut self, first: Token<'_>) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_not_exists = self.if_not_exists()?;
             let name = self.name_of("keyspace")?;
@@ -114,10 +116,11 @@ impl Parser<'_> {
             self.advance()?;
             self.advance()?;
         }
-        self.other_kind(false)
+        self.other_kind(first, false)
     }
 
-    fn drop_statement(&mut self) -> Result<Body> {
+    /// Parses what follows the word DROP.
+    fn drop_statement(&mut self, first: Token<'_>) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_exists = self.if_exists()?;
             return Ok(define(Definition::DropKeyspace(DropKeyspace { name: self.name_of("keyspace")?, if_exists })));
@@ -137,10 +140,11 @@ impl Parser<'_> {
         if self.token.is("identity") {
             return Err(anonymous());
         }
-        self.other_kind(true)
+        self.other_kind(first, true)
     }
 
-    fn alter(&mut self) -> Result<Body> {
+    /// Parses what follows the word ALTER.
+    fn alter(&mut self, first: Token<'_>) -> Result<Body> {
         if self.accept_word("keyspace")? {
             let if_exists = self.if_exists()?;
             let name = self.name_of("keyspace")?;
@@ -153,11 +157,11 @@ impl Parser<'_> {
         if self.accept_word("type")? {
             return self.alter_type();
         }
-        self.other_kind(true)
+        self.other_kind(first, true)
     }
 
-    /// Refuses a kind of schema object that Helenus does not have, by name.
-    fn other_kind(&mut self, existing: bool) -> Result<Body> {
+    /// Refuses a kind of schema object that Helenus does not have, by name. `first` is the statement's first token.
+    fn other_kind(&mut self, first: Token<'_>, existing: bool) -> Result<Body> {
         for (word, feature) in KINDS {
             if self.accept_word(word)? {
                 if existing {
@@ -165,7 +169,9 @@ impl Parser<'_> {
                 } else {
                     self.if_not_exists()?
                 };
-                if !self.token.is("on") {
+                if word == "trigger" {
+                    self.name()?;
+                } else {
                     self.table_name()?;
                 }
                 return Err(unsupported(feature));
@@ -184,7 +190,7 @@ impl Parser<'_> {
         if self.token.is("role") || self.token.is("user") {
             return Err(anonymous());
         }
-        Err(self.no_viable())
+        Err(self.no_viable_since(first))
     }
 
     /// Skips TABLE or COLUMNFAMILY; returns whether it was there.
@@ -205,43 +211,48 @@ impl Parser<'_> {
     }
 
     fn property(&mut self) -> Result<Property> {
+        let first = self.token;
         let name = self.name()?;
-        self.expect(TokenKind::Equal, "'='")?;
+        if !self.accept(TokenKind::Equal)? {
+            return Err(self.no_viable_since(first));
+        }
         if let Some((_, text)) = self.constant()? {
             return Ok(Property { name, value: PropertyValue::Text(text) });
         }
         if !self.accept(TokenKind::BraceOpen)? {
-            return Err(self.no_viable());
+            return Err(self.no_viable_since(first));
         }
-        let mut pairs: Vec<(String, String)> = Vec::new();
-        if self.token.kind != TokenKind::BraceClose {
-            pairs = self.list(|parser| {
-                let key = parser.property_constant()?;
-                parser.expect(TokenKind::Colon, "':'")?;
-                Ok((key, parser.property_constant()?))
-            })?;
-        }
-        self.expect(TokenKind::BraceClose, "'}'")?;
-        let mut keys: Vec<&str> = pairs.iter().map(|(key, _)| key.as_str()).collect();
-        keys.sort_unstable();
-        if let Some(twice) = keys.windows(2).find(|pair| pair[0] == pair[1]) {
-            return Err(syntax(format!("Multiple definition for property {}", twice[0])));
+        let entries = self.terms_until(TokenKind::BraceClose, "'}'", |parser| {
+            let key = parser.term()?;
+            parser.expect(TokenKind::Colon, "':'")?;
+            Ok((key, parser.term()?))
+        })?;
+        let mut pairs = Vec::with_capacity(entries.len());
+        let mut names = BTreeSet::new();
+        for (name, value) in entries {
+            let (name, value) = match (name, value) {
+                (Term::Constant(_, name), Term::Constant(_, value)) => (name, value),
+                (name @ Term::Constant(..), value) => {
+                    let text = format!("Invalid property value: {value} for property: {name}");
+                    return Err(no_constant(text, &value));
+                }
+                (name, _) => return Err(no_constant(format!("Invalid property name: {name}"), &name)),
+            };
+            if !names.insert(name.clone()) {
+                return Err(syntax(format!("Multiple definition for property {name}")));
+            }
+            pairs.push((name, value));
         }
         Ok(Property { name, value: PropertyValue::Map(pairs) })
     }
+}
 
-    fn property_constant(&mut self) -> Result<String> {
-        match self.constant()? {
-            Some((_, text)) => Ok(text),
-            None => {
-                // Up to here a name could have been the field of a user type.
-                if self.at_name() {
-                    self.advance()?;
-                }
-                Err(self.no_viable())
-            }
-        }
+/// The failure for a part of a property that is no constant.
+fn no_constant(mut text: String, part: &Term) -> Failure {
+    if matches!(part, Term::Marker(_)) {
+        text.push_str(" (bind variables are not supported in DDL queries)");
     }
+    syntax(text)
 }
 
 fn define(definition: Definition) -> Body {

@@ -3,7 +3,7 @@
 use super::define;
 use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
 use crate::errors::syntax;
-use crate::lexer::TokenKind;
+use crate::lexer::{Token, TokenKind};
 use crate::parser::Parser;
 use model::Failure;
 
@@ -26,7 +26,7 @@ impl Parser<'_> {
         self.table_column(&mut create)?;
         while self.accept(TokenKind::Comma)? {
             // Cassandra accepts a trailing comma.
-            if self.token.kind != TokenKind::Comma && self.token.kind != TokenKind::ParenClose {
+            if self.at_name() || self.token.is("primary") {
                 self.table_column(&mut create)?;
             }
         }
@@ -80,20 +80,22 @@ impl Parser<'_> {
         Ok(ColumnDefinition { name, type_name, is_static })
     }
 
-    /// Parses `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`. Returns the failure of a server on which
-    /// column masks are disabled, which is Cassandra's default.
+    /// Parses, at the word MASKED, `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`. Returns the failure of a
+    /// server on which column masks are disabled, which is Cassandra's default.
     fn mask(&mut self) -> Result<Failure> {
-        self.expect_word("masked")?;
-        self.expect_word("with")?;
+        let masked = self.advance()?;
+        if !self.accept_word("with")? {
+            return Err(self.no_viable_since(masked));
+        }
         if !self.accept_word("default")? {
+            if !self.at_name() && !self.token.is("token") {
+                return Err(self.no_viable_since(masked));
+            }
             self.function_name()?;
-            if !self.accept(TokenKind::ParenOpen)? {
+            if !self.accept(TokenKind::ParenOpen)? || !self.at_term() && self.token.kind != TokenKind::ParenClose {
                 return Err(self.no_viable());
             }
-            if self.token.kind != TokenKind::ParenClose {
-                self.list(Self::term)?;
-            }
-            self.expect(TokenKind::ParenClose, "')'")?;
+            self.terms_until(TokenKind::ParenClose, "')'", Self::term)?;
         }
         Ok(Failure::invalid(
             "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
@@ -108,28 +110,35 @@ impl Parser<'_> {
             create.compact = true;
             return Ok(());
         }
-        if self.token.is("compact") && self.peek()?.kind != TokenKind::Equal {
-            self.advance()?;
+        if (self.token.is("compact") || self.token.is("clustering")) && self.peek()?.kind != TokenKind::Equal {
+            let first = self.advance()?;
+            if first.is("compact") || !self.token.is("order") {
+                return Err(self.no_viable_since(first));
+            }
+            return self.clustering_order(create);
+        }
+        if !self.at_name() {
             return Err(self.no_viable());
         }
-        if self.token.is("clustering") && self.peek()?.is("order") {
-            self.advance()?;
-            self.advance()?;
-            self.expect_word("by")?;
-            self.expect(TokenKind::ParenOpen, "'('")?;
-            let order = self.list(|parser| {
-                let name = parser.name()?;
-                let descending = parser.accept_word("desc")?;
-                if !descending && !parser.accept_word("asc")? {
-                    return Err(parser.no_viable());
-                }
-                Ok((name, descending))
-            })?;
-            self.expect(TokenKind::ParenClose, "')'")?;
-            create.clustering_order.extend(order);
-            return Ok(());
-        }
         create.properties.push(self.property()?);
+        Ok(())
+    }
+
+    /// Parses `ORDER BY (name DESC, ...)` after CLUSTERING.
+    fn clustering_order(&mut self, create: &mut CreateTable) -> Result<()> {
+        self.expect_word("order")?;
+        self.expect_word("by")?;
+        self.expect(TokenKind::ParenOpen, "'('")?;
+        let order = self.list(|parser| {
+            let name = parser.name()?;
+            let descending = parser.accept_word("desc")?;
+            if !descending && !parser.accept_word("asc")? {
+                return Err(parser.no_viable());
+            }
+            Ok((name, descending))
+        })?;
+        self.expect(TokenKind::ParenClose, "')'")?;
+        create.clustering_order.extend(order);
         Ok(())
     }
 
@@ -142,8 +151,8 @@ impl Parser<'_> {
             let if_not_exists = self.if_not_exists()?;
             TableChange::Add { if_not_exists, columns: self.one_or_list(Self::column_definition)? }
         } else if self.token.is("drop") {
-            self.advance()?;
-            self.drop_columns()?
+            let drop = self.advance()?;
+            self.drop_columns(drop)?
         } else if self.accept_word("rename")? {
             self.if_exists()?;
             TableChange::Rename(self.renamings()?)
@@ -172,7 +181,11 @@ impl Parser<'_> {
         Err(self.no_viable())
     }
 
-    fn drop_columns(&mut self) -> Result<TableChange> {
+    /// Parses what follows the word `drop` of ALTER TABLE.
+    fn drop_columns(&mut self, drop: Token<'_>) -> Result<TableChange> {
+        if !self.at_name() && self.token.kind != TokenKind::ParenOpen && !self.token.is("if") {
+            return Err(self.no_viable_since(drop));
+        }
         if self.token.is("compact") && self.peek()?.is("storage") {
             self.advance()?;
             self.advance()?;
@@ -186,7 +199,10 @@ impl Parser<'_> {
             let token = self.token;
             self.expect(TokenKind::Integer, "INTEGER")?;
             timestamp = Some(token.text.parse().map_err(|_| {
-                syntax(format!("Failed parsing statement: NumberFormatException For input string: \"{}\"", token.text))
+                let (statement, number) = (self.lexer.statement(), token.text);
+                syntax(format!(
+                    "Failed parsing statement: [{statement}] reason: NumberFormatException For input string: \"{number}\""
+                ))
             })?);
         }
         Ok(TableChange::Drop { if_exists, names, timestamp })

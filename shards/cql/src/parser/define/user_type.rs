@@ -22,7 +22,7 @@ impl Parser<'_> {
         let mut fields = vec![self.field()?];
         while self.accept(TokenKind::Comma)? {
             // Cassandra accepts a trailing comma.
-            if self.token.kind != TokenKind::Comma && self.token.kind != TokenKind::ParenClose {
+            if self.at_name() {
                 fields.push(self.field()?);
             }
         }
