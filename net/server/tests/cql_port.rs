@@ -29,7 +29,7 @@ mod forms;
 mod tracing;
 
 const BOTH: [Version; 2] = [Version::V4, Version::V5];
-const ALL: [Version; 3] = [Version::V3, Version::V4, Version::V5];
+const ALL: [Version; 4] = [Version::V3, Version::V4, Version::V5, Version::V6];
 
 #[test]
 fn options_and_startup() {
@@ -43,7 +43,7 @@ fn options_and_startup() {
                 let (_, values) = options.iter().find(|(key, _)| key == name).expect(name);
                 values.clone()
             };
-            assert_eq!(option("PROTOCOL_VERSIONS"), ["3/v3", "4/v4", "5/v5"]);
+            assert_eq!(option("PROTOCOL_VERSIONS"), ["3/v3", "4/v4", "5/v5", "6/v6-beta"]);
             assert_eq!(option("COMPRESSION"), ["snappy", "lz4"]);
             assert_eq!(option("CQL_VERSION"), ["3.4.7"]);
             assert_eq!(option("SCYLLA_NR_SHARDS"), ["2"]);

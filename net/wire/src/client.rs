@@ -26,7 +26,7 @@ pub fn put_request(out: &mut Vec<u8>, version: Version, stream: i16, request: &R
         Request::Batch(_) => Opcode::Batch,
         Request::Register(_) => Opcode::Register,
     };
-    put_envelope(out, version.number(), 0, stream, opcode, |out| put_body(out, version, request));
+    put_envelope(out, version.number(), version.beta_flag(), stream, opcode, |out| put_body(out, version, request));
 }
 
 fn put_body(out: &mut Vec<u8>, version: Version, request: &Request<'_>) {

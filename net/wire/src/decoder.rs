@@ -14,7 +14,7 @@
 
 use crate::envelope::{Envelope, HEADER_BYTES, Header};
 use crate::segment::{self, ChecksumMismatch, SegmentHeader};
-use crate::{Opcode, Version, flags, lz4};
+use crate::{Opcode, Version, lz4};
 use bytes::{Buf, Bytes, BytesMut};
 use model::Failure;
 
@@ -309,11 +309,11 @@ impl Decoder {
         let refuse = |header, failure| self.refuse(header, failure, HEADER_BYTES, len);
 
         let version = match Version::from_number(number) {
-            Some(version) if version >= self.lowest || self.agreed.is_some() => version,
-            _ if self.side == Side::Server && number == 6 && header_flags & flags::USE_BETA == 0 => {
-                let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
-                return refuse(AnswerHeader::Long { version: 6, stream }, Failure::protocol(text));
+            Some(version) if version.beta_flag() & !header_flags != 0 => {
+                let text = format!("Beta version of the protocol used ({version}), but USE_BETA flag is unset");
+                return refuse(AnswerHeader::Long { version: number, stream }, Failure::protocol(text));
             }
+            Some(version) if version >= self.lowest || self.agreed.is_some() => version,
             _ => {
                 let header = AnswerHeader::Long { version: Version::HIGHEST.number(), stream };
                 return refuse(header, Failure::protocol(unsupported_text(number)));

@@ -1,4 +1,4 @@
-//! The CQL native protocol, versions 3 to 5, as pure codecs in both directions.
+//! The CQL native protocol, versions 3 to 5 and 6-beta, as pure codecs in both directions.
 //!
 //! A server takes these steps:
 //! 1. [`decoder::Decoder`] turns received bytes into envelopes, in version 5 out of checksummed segments ([`segment`]).

@@ -8,10 +8,12 @@ pub enum Version {
     V3 = 3,
     V4 = 4,
     V5 = 5,
+    /// Version 5 for clients that accept a beta version, with [`flags::USE_BETA`] in every envelope.
+    V6 = 6,
 }
 
 impl Version {
-    /// The highest version, in which requests of unknown versions are answered.
+    /// The highest version that is not beta, in which requests of unknown versions are answered.
     pub const HIGHEST: Version = Version::V5;
 
     /// The version with this number, which is a header's first byte without its direction bit.
@@ -20,6 +22,7 @@ impl Version {
             3 => Some(Version::V3),
             4 => Some(Version::V4),
             5 => Some(Version::V5),
+            6 => Some(Version::V6),
             _ => None,
         }
     }
@@ -28,11 +31,17 @@ impl Version {
     pub fn number(self) -> u8 {
         self as u8
     }
+
+    /// The header flag that every envelope of this version has: [`flags::USE_BETA`] in a beta version, else none.
+    pub fn beta_flag(self) -> u8 {
+        if self == Version::V6 { flags::USE_BETA } else { 0 }
+    }
 }
 
 impl std::fmt::Display for Version {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{0}/v{0}", self.number())
+        let beta = if self.beta_flag() == 0 { "" } else { "-beta" };
+        write!(f, "{0}/v{0}{beta}", self.number())
     }
 }
 
@@ -127,6 +136,6 @@ pub mod flags {
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
     /// The response's body begins with a list of warnings (v4 and later).
     pub const WARNINGS: u8 = 0x08;
-    /// The client accepts a version that is still in beta.
+    /// The version is in beta, and the client accepts that.
     pub const USE_BETA: u8 = 0x10;
 }

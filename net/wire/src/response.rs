@@ -39,9 +39,6 @@ pub const EVENT_STREAM: i16 = -1;
 /// The bit of a header's version byte that marks responses.
 const RESPONSE_BIT: u8 = 0x80;
 
-/// The number of the version that Cassandra has in beta.
-const BETA_NUMBER: u8 = 6;
-
 const VOID: i32 = 1;
 const ROWS: i32 = 2;
 const SET_KEYSPACE: i32 = 3;
@@ -51,7 +48,7 @@ const SCHEMA_CHANGE: i32 = 5;
 fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: impl FnOnce(&mut Vec<u8>)) {
     let warned = !warnings.is_empty() && to.version >= Version::V4;
     let traced = if to.tracing_id.is_some() { flags::TRACING } else { 0 };
-    let header_flags = traced | if warned { flags::WARNINGS } else { 0 };
+    let header_flags = traced | to.version.beta_flag() | if warned { flags::WARNINGS } else { 0 };
     put_envelope(out, to.version.number() | RESPONSE_BIT, header_flags, to.stream, opcode, |out| {
         if let Some(id) = &to.tracing_id {
             out.extend_from_slice(id);
@@ -72,10 +69,8 @@ pub fn error(out: &mut Vec<u8>, to: To, warnings: &[String], failure: &Failure) 
 pub fn refusal(out: &mut Vec<u8>, header: AnswerHeader, failure: &Failure) {
     match header {
         AnswerHeader::Long { version, stream } => {
-            // Clients expect the flag in an answer of a beta version.
-            let header_flags = if version == BETA_NUMBER { flags::USE_BETA } else { 0 };
             let known = Version::from_number(version).unwrap_or(Version::HIGHEST);
-            put_envelope(out, version | RESPONSE_BIT, header_flags, stream, Opcode::Error, |out| {
+            put_envelope(out, version | RESPONSE_BIT, known.beta_flag(), stream, Opcode::Error, |out| {
                 put_error(out, known, failure);
             });
         }

@@ -12,7 +12,7 @@ use wire::request::{Batch, EventType, Request};
 use wire::response::{self, To};
 use wire::{Opcode, Version};
 
-const VERSIONS: [Version; 3] = [Version::V3, Version::V4, Version::V5];
+const VERSIONS: [Version; 4] = [Version::V3, Version::V4, Version::V5, Version::V6];
 
 fn full_parameters<'a>() -> QueryParameters<'a> {
     QueryParameters {

@@ -10,7 +10,7 @@ use wire::response::{self, To};
 /// The CQL version that SUPPORTED names.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
 /// The protocol versions that SUPPORTED names, which are those that are spoken.
-pub(crate) const PROTOCOL_VERSIONS: [&str; 3] = ["3/v3", "4/v4", "5/v5"];
+pub(crate) const PROTOCOL_VERSIONS: [&str; 4] = ["3/v3", "4/v4", "5/v5", "6/v6-beta"];
 /// The lowest protocol version that is spoken.
 pub(crate) const LOWEST_VERSION: Version = Version::V3;
 

@@ -15,7 +15,7 @@ use wire::segment::{PAYLOAD_BYTES_MAX, put_compressed, put_segment};
 use wire::{Opcode, Version, flags};
 
 /// Every version with each compression that it can have.
-const FORMS: [(Version, &str); 8] = [
+const FORMS: [(Version, &str); 10] = [
     (Version::V3, ""),
     (Version::V3, "lz4"),
     (Version::V3, "snappy"),
@@ -24,6 +24,8 @@ const FORMS: [(Version, &str); 8] = [
     (Version::V4, "Snappy"),
     (Version::V5, ""),
     (Version::V5, "lz4"),
+    (Version::V6, ""),
+    (Version::V6, "lz4"),
 ];
 
 #[test]
@@ -61,7 +63,7 @@ fn compression_is_agreed_or_refused() {
             let startup = |name| Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("COMPRESSION", name)]);
             let refused = error(client.ask(&startup("zstd")).await.response);
             assert_eq!(refused, (0x000A, "Unknown compression algorithm: zstd".into()));
-            if version == Version::V5 {
+            if version >= Version::V5 {
                 let refused = error(client.ask(&startup("snappy")).await.response);
                 assert_eq!(refused, (0x000A, "Snappy compression is not supported in protocol V5".into()));
             }
@@ -353,20 +355,27 @@ fn custom_payloads_are_ignored_from_version_4_on() {
             put_request(&mut body, version, 3, &request);
             let body = body.split_off(HEADER_BYTES);
             let mut envelope = Vec::new();
-            put_envelope(&mut envelope, version.number(), flags::CUSTOM_PAYLOAD, 3, Opcode::Query, |out| {
-                if version >= Version::V4 {
-                    out.extend_from_slice(b"\0\x02\0\x01x\0\0\0\x01v\0\x01y\xff\xff\xff\xff");
-                }
-                out.extend_from_slice(&body);
-            });
+            put_envelope(
+                &mut envelope,
+                version.number(),
+                flags::CUSTOM_PAYLOAD | version.beta_flag(),
+                3,
+                Opcode::Query,
+                |out| {
+                    if version >= Version::V4 {
+                        out.extend_from_slice(b"\0\x02\0\x01x\0\0\0\x01v\0\x01y\xff\xff\xff\xff");
+                    }
+                    out.extend_from_slice(&body);
+                },
+            );
             let mut bytes = envelope.clone();
-            if version == Version::V5 {
+            if version >= Version::V5 {
                 bytes.clear();
                 put_segment(&mut bytes, &envelope, true);
             }
             client.raw(&bytes);
             let envelope = client.receive().await.expect("an answer");
-            assert_eq!(envelope.header.flags, 0, "and none comes back");
+            assert_eq!(envelope.header.flags, version.beta_flag(), "and none comes back");
             let response = Answer::decode(&envelope).expect("valid").response;
             if version == Version::V3 {
                 let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
@@ -378,32 +387,34 @@ fn custom_payloads_are_ignored_from_version_4_on() {
     });
 }
 
+/// Every envelope of version 6 has the flag USE_BETA, those of the client as well as those of the node.
 #[test]
-fn beta_versions_are_refused_as_cassandra_refuses_them() {
+fn version_6_is_for_clients_that_accept_beta_versions() {
     with_node(1, || async {
-        for (header_flags, version, beta, text) in [
-            (0, 6, flags::USE_BETA, "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset"),
-            (
-                flags::USE_BETA,
-                5,
-                0,
-                "Invalid or unsupported protocol version (6); supported versions are (3/v3, 4/v4, 5/v5, 6/v6-beta)",
-            ),
-        ] {
-            let client = Client::connect(Version::V5).await;
+        let client = Client::connect(Version::V6).await;
+        let asked = |header_flags| {
             let mut bytes = Vec::new();
             put_envelope(&mut bytes, 6, header_flags, 3, Opcode::Options, |_| {});
             client.raw(&bytes);
-            let mut got = Vec::new();
-            while got.len() < 15 + text.len() {
-                got.extend_from_slice(&client.stream.recv().await.expect("open").expect("an answer"));
-            }
-            assert_eq!(got[..5], [0x80 | version, beta, 0, 3, 0]);
-            assert_eq!(got[HEADER_BYTES..HEADER_BYTES + 4], [0, 0, 0, 10]);
-            assert_eq!(&got[HEADER_BYTES + 6..], text.as_bytes());
-            // The connection lives.
-            client.startup().await;
-        }
+            client.receive()
+        };
+        let envelope = asked(0).await.expect("an answer");
+        assert_eq!((envelope.header.version, envelope.header.flags), (Version::V6, flags::USE_BETA));
+        let text = "Beta version of the protocol used (6/v6-beta), but USE_BETA flag is unset";
+        assert_eq!(error(Answer::decode(&envelope).expect("valid").response), (0x000A, text.into()));
+        let envelope = asked(flags::USE_BETA).await.expect("an answer");
+        assert_eq!((envelope.header.version, envelope.header.flags), (Version::V6, flags::USE_BETA));
+        assert!(matches!(Answer::decode(&envelope).expect("valid").response, Response::Supported(_)));
+        // The connection lives, and says which version it speaks.
+        client.startup().await;
+        let mut bytes = Vec::new();
+        let mut older = Vec::new();
+        put_envelope(&mut older, 5, 0, 4, Opcode::Options, |_| {});
+        put_segment(&mut bytes, &older, true);
+        client.raw(&bytes);
+        let answer = Answer::decode(&client.receive().await.expect("an answer")).expect("valid").response;
+        let text = "Invalid message version. Got 5/v5 but previousmessages on this connection had version 6/v6-beta";
+        assert_eq!(error(answer), (0x000A, text.into()));
     });
 }
 
