@@ -242,7 +242,12 @@ impl<'t> DigestSink<'t> {
             self.cells(row, deletion, |_| true);
         }
         let lacks = |column: &ColumnId| {
-            !row.cells().any(|cell| cell.column == *column && cell.path.is_none() && !deletion.deletes(cell.timestamp))
+            !row.cells().any(|cell| {
+                cell.column == *column
+                    && cell.path.is_none()
+                    && !deletion.deletes(cell.timestamp)
+                    && !self.table.is_dropped(cell.column, cell.timestamp)
+            })
         };
         if is_live {
             self.cells(row, deletion, |column| columns.contains(&column));

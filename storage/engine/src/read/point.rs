@@ -26,7 +26,7 @@ use model::row::{Deletion, Liveness, RowView};
 use model::shape::live::live_cells;
 use model::shape::progress::{Reached, ReadProgress};
 use model::shape::tap::Tap;
-use model::{ColumnId, DecoratedKey};
+use model::{ColumnId, DecoratedKey, Table};
 use sstable::BlockId;
 use sstable::reader::{Cursor, CursorStep};
 use std::rc::Rc;
@@ -79,6 +79,7 @@ pub(super) fn read_now<T: Tap>(
 
 /// A search under way.
 struct RowSearch<'r> {
+    memtable: &'r Memtable,
     view: &'r View,
     command: &'r ReadCommand,
     key: &'r DecoratedKey,
@@ -118,7 +119,7 @@ impl<'r> RowSearch<'r> {
         }
         let wanted = PartitionProbe::new(key, &command.slices, false);
         let columns = command.row_columns.as_deref().unwrap_or_default();
-        Some(RowSearch { view, command, key, columns, wanted, row, next: 0, current: None })
+        Some(RowSearch { memtable, view, command, key, columns, wanted, row, next: 0, current: None })
     }
 
     /// Goes on until a block is missing; `None` once all is read that matters.
@@ -139,7 +140,7 @@ impl<'r> RowSearch<'r> {
             let Some(sstable) = self.view.sstables.get(self.next) else { return Ok(None) };
             self.next += 1;
             let (now, timestamp) = (self.command.now_in_seconds, sstable.max_timestamp());
-            if self.row.is_complete(self.columns, now, timestamp) {
+            if self.row.is_complete(&self.memtable.table(), self.columns, now, timestamp) {
                 return Ok(None);
             }
             if self.wanted.may_be_in(sstable) {
@@ -219,7 +220,7 @@ impl FoundRow {
 
     /// Whether nothing with a timestamp up to `timestamp` changes what is given of the row. If it lives by its
     /// liveness, columns that are not asked for do not matter.
-    fn is_complete(&self, columns: &[ColumnId], now: i64, timestamp: i64) -> bool {
+    fn is_complete(&self, table: &Table, columns: &[ColumnId], now: i64, timestamp: i64) -> bool {
         // Of deletions with one timestamp the one of the later second counts, so that an equal one is read on for.
         if self.deletion.timestamp > timestamp {
             return true;
@@ -232,7 +233,12 @@ impl FoundRow {
             return true;
         }
         let newer = |column: &ColumnId| {
-            row.cells().any(|cell| cell.column == *column && cell.path.is_none() && cell.timestamp > timestamp)
+            row.cells().any(|cell| {
+                cell.column == *column
+                    && cell.path.is_none()
+                    && cell.timestamp > timestamp
+                    && !table.is_dropped(cell.column, cell.timestamp)
+            })
         };
         let lives = |liveness: Liveness| {
             liveness.timestamp > timestamp && liveness.expiry.is_none_or(|(_, expires_at)| now < expires_at)
