@@ -75,7 +75,7 @@ pub use engine::{
 use messages::Request;
 use metrics::running::{Task, watched};
 use model::fragment_block::FragmentBlock;
-use model::{BatchEntry, BatchKind, Failure, Home, QueryParameters};
+use model::{BatchEntry, BatchKind, Failure, QueryParameters};
 use runtime::ShardId;
 use std::pin::pin;
 use std::rc::Rc;
@@ -141,15 +141,15 @@ impl Shard {
     }
 
     /// What this node has of a read, with the digests of what its cores saw: for comparing it with other replicas.
-    pub async fn read_digests(&self, home: Home, request: &ReadRequest) -> Result<Vec<DigestReply>, Failure> {
+    pub async fn read_digests(&self, request: &ReadRequest) -> Result<Vec<DigestReply>, Failure> {
         let _pass = self.enter()?;
-        coordinator::fragments::read_digests(self, home, request).await
+        coordinator::fragments::read_digests(self, request).await
     }
 
     /// What this node has of a read as fragments, a block of each core: for merging it with other replicas.
-    pub async fn read_fragments(&self, home: Home, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
+    pub async fn read_fragments(&self, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
         let _pass = self.enter()?;
-        coordinator::fragments::read_fragments(self, home, request).await
+        coordinator::fragments::read_fragments(self, request).await
     }
 
     /// Stops: refuses new requests, waits for those under way, closes the store. All shards stop together.

@@ -5,7 +5,7 @@ use cql::plan::Selector;
 use model::digest::Digest;
 use model::query::{Partitions, ReadCommand, ReadEnd};
 use model::shape::reconcile::ReconcilingRead;
-use model::{DecoratedKey, Home, Partitioner, Table, TokenRange};
+use model::{DecoratedKey, Partitioner, Table, TokenRange};
 use shard::{FragmentRequest, ReadRequest, RowBlockSink, Shard};
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ async fn reconciled(shard: &Shard, request: &ReadRequest) -> (Vec<u8>, ReadEnd) 
     let mut read = ReconcilingRead::new(request.command.clone());
     loop {
         let asked = FragmentRequest { command: read.command().clone(), bytes_max: 300 };
-        let blocks = shard.read_fragments(Home::ByToken, &asked).await.expect("fragments");
+        let blocks = shard.read_fragments(&asked).await.expect("fragments");
         if let Some(end) = read.take(&table, &blocks, &mut sink) {
             let reply = sink.finish(end);
             return (reply.block.bytes, reply.end);
@@ -77,7 +77,7 @@ fn shaped_fragments_of_all_cores_are_the_rows_that_clients_get() {
             world.on(0, move |shard, _| async move {
                 let mut request = request(&table(&shard), key(k));
                 request.command = ReadCommand { rows_max, per_partition_max, reversed, ..request.command };
-                let expected = shard.read_digests(Home::ByToken, &request).await.expect("rows").remove(0).rows;
+                let expected = shard.read_digests(&request).await.expect("rows").remove(0).rows;
                 assert!(expected.block.rows >= 3);
                 assert_eq!(reconciled(&shard, &request).await, (expected.block.bytes, expected.end));
             });
@@ -97,7 +97,7 @@ fn shaped_fragments_of_all_cores_are_the_rows_that_clients_get() {
 fn digest(world: &mut World) -> Digest {
     world.on(0, |shard, _| async move {
         let request = request(&table(&shard), Partitions::Range(TokenRange::FULL));
-        let replies = shard.read_digests(Home::ByToken, &request).await.expect("digests");
+        let replies = shard.read_digests(&request).await.expect("digests");
         replies.into_iter().fold(Digest::default(), |sum, reply| sum + reply.digest)
     })
 }
