@@ -4,7 +4,7 @@
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one.
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
 
-use super::tally::{Member, State, Tally, reason_of, timed_out_text};
+use super::tally::{Member, OnlyReplica, State, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, Scope};
 use crate::placement::{Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, Topology};
@@ -34,7 +34,13 @@ pub enum NextRead {
 /// The read of one partition.
 #[derive(Debug)]
 pub struct PartitionReadPlan {
-    reads: Reads,
+    asked: Asked,
+}
+
+#[derive(Debug)]
+enum Asked {
+    Only(OnlyReplica),
+    Several(Box<Reads>),
 }
 
 impl PartitionReadPlan {
@@ -45,29 +51,56 @@ impl PartitionReadPlan {
     #[inline]
     pub fn new(level: Consistency, replicas: Replicas<'_>, live: &LiveNodes) -> Result<PartitionReadPlan, Failure> {
         let requirement = replicas.keyspace().levels().required_by_read(level);
-        Ok(PartitionReadPlan { reads: Reads::new(requirement, replicas, live)? })
+        let asked = match OnlyReplica::of(requirement, replicas, live) {
+            Some(only) => Asked::Only(only),
+            None => Asked::Several(Box::new(Reads::new(requirement, replicas, live)?)),
+        };
+        Ok(PartitionReadPlan { asked })
     }
 
     /// The replicas to ask at first.
     #[inline]
     pub fn targets(&self) -> impl Iterator<Item = (Replica, Form)> + '_ {
-        self.reads.targets()
+        let members = match &self.asked {
+            Asked::Only(_) => 1,
+            Asked::Several(reads) => reads.tally.members().len(),
+        };
+        (0..members).filter_map(|at| match &self.asked {
+            Asked::Only(only) => (!only.has_answered).then_some((only.replica, Form::Rows)),
+            Asked::Several(reads) => reads.target(at),
+        })
     }
 
     /// Takes an answer.
     #[inline]
     pub fn answered(&mut self, replica: Replica) -> Option<NextRead> {
-        self.reads.answered(replica).then_some(NextRead::Complete)
+        let is_last = match &mut self.asked {
+            Asked::Only(only) => only.answered(replica),
+            Asked::Several(reads) => reads.answered(replica),
+        };
+        is_last.then_some(NextRead::Complete)
     }
 
     /// Takes the news that a replica cannot answer.
     pub fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<NextRead> {
-        self.reads.failed(replica, failure, topology)
+        self.reads().failed(replica, failure, topology)
     }
 
     /// Takes the end of the request's time: the failure that the client gets.
     pub fn expired(&mut self) -> Failure {
-        self.reads.expired()
+        self.reads().expired()
+    }
+
+    #[cold]
+    fn reads(&mut self) -> &mut Reads {
+        if let Asked::Only(only) = self.asked {
+            let (tally, done) = (only.tally(), only.has_answered);
+            self.asked = Asked::Several(Box::new(Reads { tally, rows: 0, has_rows: done, ended: done }));
+        }
+        match &mut self.asked {
+            Asked::Several(reads) => reads,
+            Asked::Only(_) => unreachable!("it was replaced above"),
+        }
     }
 }
 
@@ -85,7 +118,6 @@ pub(super) struct Reads {
 
 impl Reads {
     /// Chooses the replicas to ask, and counts them as asked. Fails as Unavailable if too few are alive.
-    #[inline]
     pub(super) fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Reads, Failure> {
         let mut tally = Tally::new(requirement, replicas, live)?;
         match tally.members().len() {
@@ -97,10 +129,14 @@ impl Reads {
         Ok(Reads { tally, rows: 0, has_rows: false, ended: false })
     }
 
-    #[inline]
     pub(super) fn targets(&self) -> impl Iterator<Item = (Replica, Form)> + '_ {
-        let asked = self.tally.members().iter().enumerate().filter(|(_, member)| member.state == State::Open);
-        asked.map(|(at, member)| (member.replica, self.form(at)))
+        (0..self.tally.members().len()).filter_map(|at| self.target(at))
+    }
+
+    /// The replica at a position, if its answer is awaited.
+    fn target(&self, at: usize) -> Option<(Replica, Form)> {
+        let member = self.tally.members()[at];
+        (member.state == State::Open).then(|| (member.replica, self.form(at)))
     }
 
     fn form(&self, at: usize) -> Form {
@@ -108,7 +144,6 @@ impl Reads {
     }
 
     /// Takes an answer. Returns whether it is the last that is needed.
-    #[inline]
     pub(super) fn answered(&mut self, replica: Replica) -> bool {
         let Some(at) = self.tally.answered(replica) else { return false };
         self.has_rows |= at == self.rows;

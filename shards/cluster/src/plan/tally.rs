@@ -30,6 +30,52 @@ pub(super) enum State {
     Failed,
 }
 
+/// The only replica of a token, alive, whose answer is all that a request needs. Most requests of a single node are
+/// such: they are counted without a [`Tally`], which is made of this when a request fails.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct OnlyReplica {
+    pub(super) requirement: Requirement,
+    pub(super) replica: Replica,
+    data_center: DataCenter,
+    /// Whether it has answered.
+    pub(super) has_answered: bool,
+}
+
+impl OnlyReplica {
+    /// The replica, if there is no more than that one, it is alive, and its answer is enough.
+    #[inline]
+    pub(super) fn of(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Option<OnlyReplica> {
+        let replica = replicas.only().filter(|replica| requirement.block_for == 1 && live.contains(replica.node))?;
+        let only = OnlyReplica::new(requirement, replica, replicas.keyspace().topology());
+        requirement.counts(only.data_center).then_some(only)
+    }
+
+    /// A replica that is known to be enough.
+    #[inline]
+    pub(super) fn new(requirement: Requirement, replica: Replica, topology: &Topology) -> OnlyReplica {
+        OnlyReplica { requirement, replica, data_center: topology.data_center_of(replica.node), has_answered: false }
+    }
+
+    /// Takes an answer. Returns whether it is the one that is awaited.
+    #[inline]
+    pub(super) fn answered(&mut self, replica: Replica) -> bool {
+        let is_awaited = !self.has_answered && replica == self.replica;
+        self.has_answered |= is_awaited;
+        is_awaited
+    }
+
+    /// The tally of the replica, which was asked.
+    #[cold]
+    pub(super) fn tally(self) -> Tally {
+        let mut tally = Tally::alone(self.requirement, self.replica, self.data_center);
+        tally.ask(0);
+        if self.has_answered {
+            tally.answered(self.replica);
+        }
+        tally
+    }
+}
+
 /// The replicas of a request, and how many of them have answered.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
@@ -63,37 +109,10 @@ impl Tally {
     ///
     /// # Errors
     /// Unavailable if they are too few.
-    #[inline]
     pub(super) fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Tally, Failure> {
-        let keyspace = replicas.keyspace();
-        let topology = keyspace.topology();
-        if let Some(replica) = replicas.only()
-            && requirement.block_for == 1
-            && live.contains(replica.node)
-        {
-            let data_center = topology.data_center_of(replica.node);
-            if requirement.counts(data_center) {
-                return Ok(Tally::alone(requirement, replica, data_center));
-            }
+        if let Some(only) = OnlyReplica::of(requirement, replicas, live) {
+            return Ok(Tally::alone(requirement, only.replica, only.data_center));
         }
-        Tally::of_several(requirement, replicas, live)
-    }
-
-    /// A tally of a single replica, whose answer is all that is needed.
-    #[inline]
-    pub(super) fn alone(requirement: Requirement, replica: Replica, data_center: DataCenter) -> Tally {
-        let mut members = SmallVec::new();
-        members.push(Member { replica, data_center, state: State::Spare });
-        // A majority of one data centre with one replica is that replica.
-        let scope = match requirement.scope {
-            Scope::Each => Scope::All,
-            other => other,
-        };
-        Tally { requirement: Requirement { scope, ..requirement }, members, received: 0, open: 0, rare: None }
-    }
-
-    #[cold]
-    fn of_several(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Tally, Failure> {
         let keyspace = replicas.keyspace();
         let (levels, topology) = (keyspace.levels(), keyspace.topology());
         requirement.check_alive(levels, topology, replicas.nodes(), live)?;
@@ -105,6 +124,18 @@ impl Tally {
         let members = live.map(member).collect();
         let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
         Ok(Tally { requirement, members, received: 0, open: 0, rare })
+    }
+
+    /// A tally of a single replica, whose answer is all that is needed.
+    fn alone(requirement: Requirement, replica: Replica, data_center: DataCenter) -> Tally {
+        let mut members = SmallVec::new();
+        members.push(Member { replica, data_center, state: State::Spare });
+        // A majority of one data centre with one replica is that replica.
+        let scope = match requirement.scope {
+            Scope::Each => Scope::All,
+            other => other,
+        };
+        Tally { requirement: Requirement { scope, ..requirement }, members, received: 0, open: 0, rare: None }
     }
 
     pub(super) fn members(&self) -> &[Member] {

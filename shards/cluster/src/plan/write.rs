@@ -1,6 +1,6 @@
 //! Writes: a mutation goes to all live replicas, and its client is answered when enough of them have it.
 
-use super::tally::{Tally, reason_of, timed_out_text};
+use super::tally::{OnlyReplica, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, number};
 use crate::placement::{Replica, Replicas, TablePlacement};
 use crate::topology::{LiveNodes, NodeIndex, Topology};
@@ -38,6 +38,19 @@ impl WriteType {
 /// The write of one mutation.
 #[derive(Debug)]
 pub struct WritePlan {
+    asked: Asked,
+    write_type: WriteType,
+}
+
+#[derive(Debug)]
+enum Asked {
+    Only(OnlyReplica),
+    Several(Box<Writes>),
+}
+
+/// A write to several replicas, or one that failed.
+#[derive(Debug)]
+struct Writes {
     tally: Tally,
     write_type: WriteType,
     /// Whether a replica that failed may have the write nevertheless.
@@ -59,7 +72,14 @@ impl WritePlan {
         live: &LiveNodes,
     ) -> Result<WritePlan, Failure> {
         let requirement = replicas.keyspace().levels().required(level);
-        Ok(WritePlan::asking_all(Tally::new(requirement, replicas, live)?, write_type))
+        let asked = match OnlyReplica::of(requirement, replicas, live) {
+            Some(only) => Asked::Only(only),
+            None => {
+                let tally = Tally::new(requirement, replicas, live)?;
+                Asked::Several(Box::new(Writes::asking_all(tally, write_type)))
+            }
+        };
+        Ok(WritePlan { asked, write_type })
     }
 
     /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
@@ -67,42 +87,82 @@ impl WritePlan {
     pub fn of_batch_log(batches: &TablePlacement, here: NodeIndex, shard: u16) -> WritePlan {
         let keyspace = batches.keyspace();
         let requirement = keyspace.levels().required(Consistency::One);
-        let data_center = keyspace.topology().data_center_of(here);
-        let tally = Tally::alone(requirement, Replica { node: here, shard }, data_center);
-        WritePlan::asking_all(tally, WriteType::BatchLog)
-    }
-
-    #[inline]
-    fn asking_all(mut tally: Tally, write_type: WriteType) -> WritePlan {
-        for at in 0..tally.members().len() {
-            tally.ask(at);
-        }
-        WritePlan { tally, write_type, may_be_applied: false, ended: false }
+        let only = OnlyReplica::new(requirement, Replica { node: here, shard }, keyspace.topology());
+        WritePlan { asked: Asked::Only(only), write_type: WriteType::BatchLog }
     }
 
     /// The replicas to send the mutation to. At ANY there may be none, and then the write is done.
     #[inline]
     pub fn targets(&self) -> impl ExactSizeIterator<Item = Replica> + '_ {
-        self.tally.members().iter().map(|member| member.replica)
+        let members = match &self.asked {
+            Asked::Only(_) => 1,
+            Asked::Several(writes) => writes.tally.members().len(),
+        };
+        (0..members).map(|at| match &self.asked {
+            Asked::Only(only) => only.replica,
+            Asked::Several(writes) => writes.tally.members()[at].replica,
+        })
     }
 
     /// What the write needs.
     pub fn requirement(&self) -> Requirement {
-        self.tally.requirement
+        match &self.asked {
+            Asked::Only(only) => only.requirement,
+            Asked::Several(writes) => writes.tally.requirement,
+        }
     }
 
     /// Takes an acknowledgement. Returns true when the client's answer is that the write is done.
     #[inline]
     pub fn acknowledged(&mut self, replica: Replica) -> bool {
+        match &mut self.asked {
+            Asked::Only(only) => only.answered(replica),
+            Asked::Several(writes) => writes.acknowledged(replica),
+        }
+    }
+
+    /// Takes the news that a replica did not write it. Returns the failure that the client gets if the level is out of
+    /// reach by that.
+    pub fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
+        self.writes().failed(replica, failure, topology)
+    }
+
+    /// Takes the end of the request's time: the failure that the client gets. Replicas may have the write, or get it
+    /// later.
+    pub fn expired(&mut self) -> Failure {
+        self.writes().expired()
+    }
+
+    #[cold]
+    fn writes(&mut self) -> &mut Writes {
+        if let Asked::Only(only) = self.asked {
+            let (tally, ended) = (only.tally(), only.has_answered);
+            let writes = Writes { tally, write_type: self.write_type, may_be_applied: false, ended };
+            self.asked = Asked::Several(Box::new(writes));
+        }
+        match &mut self.asked {
+            Asked::Several(writes) => writes,
+            Asked::Only(_) => unreachable!("it was replaced above"),
+        }
+    }
+}
+
+impl Writes {
+    fn asking_all(mut tally: Tally, write_type: WriteType) -> Writes {
+        for at in 0..tally.members().len() {
+            tally.ask(at);
+        }
+        Writes { tally, write_type, may_be_applied: false, ended: false }
+    }
+
+    fn acknowledged(&mut self, replica: Replica) -> bool {
         let counted = self.tally.answered(replica).is_some();
         let done = counted && !self.ended && self.tally.is_reached();
         self.ended |= done;
         done
     }
 
-    /// Takes the news that a replica did not write it. Returns the failure that the client gets if the level is out of
-    /// reach by that.
-    pub fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
+    fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
         self.tally.failed(replica, reason_of(&failure))?;
         self.may_be_applied |= failure.outcome == Outcome::Unknown;
         if self.ended || !self.tally.is_out_of_reach() {
@@ -132,9 +192,7 @@ impl WritePlan {
         if applied { failure.unknown() } else { failure }
     }
 
-    /// Takes the end of the request's time: the failure that the client gets. Replicas may have the write, or get it
-    /// later.
-    pub fn expired(&mut self) -> Failure {
+    fn expired(&mut self) -> Failure {
         self.ended = true;
         self.timed_out()
     }

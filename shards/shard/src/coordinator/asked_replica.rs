@@ -17,7 +17,7 @@ pub(crate) struct AskedReplica {
 
 enum AnswerPlan {
     Partition(PartitionReadPlan),
-    Range(RangeReadPlan),
+    Range(Box<RangeReadPlan>),
 }
 
 impl AskedReplica {
@@ -49,7 +49,7 @@ impl AskedReplica {
         let plan = RangeReadPlan::new(level, placement, (first, last), shard.live_nodes())?;
         // This node is the only one, so the range is one piece.
         let (replica, _) = plan.targets(0).next().ok_or_else(no_replica)?;
-        Ok(AskedReplica { plan: AnswerPlan::Range(plan), replica })
+        Ok(AskedReplica { plan: AnswerPlan::Range(Box::new(plan)), replica })
     }
 
     /// Takes the replica's last answer.
