@@ -16,7 +16,7 @@
 //! Invariants: the entries of a summary ascend by token and key; the blocks of a row index ascend by clustering and
 //! offset.
 
-use crate::block::{IndexBlocks, Stop};
+use crate::block::{IndexBlocks, LOOKUP_BLOCKS_MAX, PAGE_BYTES, Stop};
 use crate::descriptor::Component;
 use crate::error::{Fault, Problem};
 use crate::input::Input;
@@ -33,7 +33,9 @@ use model::{DecoratedKey, Partitioner};
 use std::sync::Arc;
 
 /// Longest row index of one partition that is used, in bytes. A partition with a longer one is read from its start.
-pub const ROW_INDEX_BYTES_MAX: usize = 64 << 20;
+pub const ROW_INDEX_BYTES_MAX: usize = 3 << 20;
+// A lookup needs the blocks of a row index and of the key before it.
+const _: () = assert!(ROW_INDEX_BYTES_MAX + 2 * u16::MAX as usize <= LOOKUP_BLOCKS_MAX * PAGE_BYTES);
 /// What the width of a block is relative to in a row index: the most frequent width.
 pub(crate) const WIDTH_BASE: i64 = 65536;
 /// The number that stands for a full clustering where a bound has the number of its kind.

@@ -11,8 +11,9 @@ use model::row::{Deletion, RowBuilder, RowView};
 use model::{DecoratedKey, Table};
 use model::{ShardMap, TokenRange};
 use sstable::compression::{CompressionParams, Compressor};
+use sstable::index::ROW_INDEX_BYTES_MAX;
 use sstable::sidecar::Sidecar;
-use sstable::statistics::EncodingStats;
+use sstable::statistics::{EncodingStats, FieldType, Header};
 use sstable::writer::{Builder, FinishedSstable, Options};
 use sstable::{BlockId, Component, Descriptor, Version};
 use std::collections::BTreeMap;
@@ -287,6 +288,52 @@ fn times_of_deletions_are_bounded() {
             let row = RowView::trusted(blob).deletion();
             assert_eq!([partition.local_deletion_time, row.local_deletion_time], [max; 2], "{version:?} {time}");
             assert_eq!(i64::from(finished.metadata.statistics.max_local_deletion_time), max);
+        }
+    }
+}
+
+/// Each block of the row index names two clusterings of 40 kB.
+#[test]
+fn a_row_index_that_is_too_long_is_done_without() {
+    let field = FieldType::parse("org.apache.cassandra.db.marshal.BytesType").expect("known");
+    let header = Header {
+        min_timestamp: 0,
+        min_local_deletion_time: 0,
+        min_ttl: 0,
+        key_class: field.class.clone(),
+        clustering: vec![field],
+        statics: Vec::new(),
+        regulars: Vec::new(),
+    };
+    let table = Arc::new(header.table().expect("known types"));
+    let key = DecoratedKey::new(Partitioner::Murmur3, b"key");
+    for (version, rows) in [(Version::Nb, 20u8), (Version::Nb, 64), (Version::Oa, 64)] {
+        let items = (0..rows).map(|row| {
+            let (mut clustering, mut form, mut blob) = (Vec::new(), Vec::new(), Vec::new());
+            model::mutation::push_clustering(&mut clustering, &[&[row][..], &[7; 40_000]].concat());
+            comparable::clustering(&table, Clustering(&clustering).components(), &mut form);
+            RowBuilder::new(&mut blob, None, Deletion { timestamp: 1, local_deletion_time: 1 });
+            (form, (clustering, Item::Row(blob)))
+        });
+        let items: Items = items.collect();
+        let (last, _) = items.last_key_value().expect("a row");
+        let slice = Slice { start: last[..].into(), end: Box::default() };
+        let partitions = Partitions::from([(key.clone(), (Deletion::LIVE, items.clone()))]);
+        let mut options = Options::of(&table, stats(&partitions)).expect("options");
+        options.row_index_bytes = Some(1);
+        let descriptor = Descriptor { version, id: "1".into() };
+        let finished = write(&descriptor, &table, &partitions, options);
+        let sstable = Sstable { descriptor, sidecar: None, files: files(&finished) };
+        let len = sstable.part("Index.db").expect("there").len();
+        assert_eq!(len > ROW_INDEX_BYTES_MAX, rows == 64, "{len}");
+        let reader = sstable.open(&table);
+        for reversed in [false, true] {
+            let mut driver = sstable.driver(reader.partition(key.clone(), [slice.clone()].into(), reversed));
+            let mut found = 0;
+            while driver.next().expect("reads") {
+                found += usize::from(matches!(driver.cursor.fragment(), Some(Fragment::Row { .. })));
+            }
+            assert_eq!(found, 1, "{version:?} {rows} {reversed}");
         }
     }
 }
