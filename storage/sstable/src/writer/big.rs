@@ -66,6 +66,8 @@ struct Rows {
     open: Option<u64>,
     first: Position,
     last: Position,
+    /// The comparable form of the last row or marker.
+    last_comparable: Vec<u8>,
     /// The range tombstone that is open after the last row or marker.
     deletion: Option<Deletion>,
     /// The length of what precedes the first row or marker, in bytes.
@@ -82,6 +84,8 @@ pub(super) struct BigIndexWriter {
     rows: Rows,
     pub(super) out: Output,
     summary: SummaryWriter,
+    /// Whether all rows so far came in clustering order.
+    pub(super) is_ordered: bool,
 }
 
 impl BigIndexWriter {
@@ -99,6 +103,7 @@ impl BigIndexWriter {
                 entries: Vec::new(),
                 bytes_max: SUMMARY_BYTES_MAX,
             },
+            is_ordered: true,
         }
     }
 
@@ -111,6 +116,9 @@ impl BigIndexWriter {
             rows.first.set(item);
         }
         rows.last.set(item);
+        self.is_ordered &= rows.last_comparable[..] <= *item.comparable;
+        rows.last_comparable.clear();
+        rows.last_comparable.extend_from_slice(item.comparable);
         rows.deletion = Some(item.open_after).filter(|open| !open.is_live());
         if rows.open.is_some_and(|start| item.end - start >= self.block_bytes) {
             self.add_block(item.end);
@@ -159,6 +167,7 @@ impl BigIndexWriter {
         }
         rows.entries.clear();
         rows.offsets.clear();
+        rows.last_comparable.clear();
         rows.deletion = None;
         rows.head = None;
         self.summary.add(key, index_start);

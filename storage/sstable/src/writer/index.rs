@@ -47,7 +47,7 @@ impl IndexWriter {
     pub(super) fn is_ordered(&self) -> bool {
         match self {
             IndexWriter::Bti(index) => index.is_ordered,
-            IndexWriter::Big(_) => true,
+            IndexWriter::Big(index) => index.is_ordered,
         }
     }
 
