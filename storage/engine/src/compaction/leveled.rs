@@ -174,7 +174,7 @@ impl<'c> Levels<'c> {
             && let Some(all) = span(&chosen)
         {
             let above = in_span(all, &self.levels[1]);
-            if above.iter().any(|one| one.busy) || !in_span(all, &busy).is_empty() {
+            if above.iter().any(|one| !one.is_free()) || !in_span(all, &busy).is_empty() {
                 return None;
             }
             chosen.extend(above);
@@ -305,6 +305,13 @@ mod tests {
     fn a_busy_level_1_holds_level_0_back() {
         let mut all = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150)];
         all[2].busy = true;
+        assert_eq!(chosen(&all, &mut LeveledMemory::default()), None);
+    }
+
+    #[test]
+    fn a_damaged_sstable_of_level_1_stays_out() {
+        let mut all = [at(0, 1, 60, 0, 99), at(0, 2, 60, 0, 99), at(1, 3, 100, 50, 150)];
+        all[2].suspect = true;
         assert_eq!(chosen(&all, &mut LeveledMemory::default()), None);
     }
 
