@@ -2,6 +2,7 @@
 
 mod support;
 
+use engine::compaction::CompactionScope;
 use engine::{FlushCompression, Options, SstableOptions, Version};
 use model::Partitioner;
 use model::mutation::Clustering;
@@ -60,6 +61,48 @@ fn flushes_and_compactions_write_the_version_that_is_selected() {
             assert!(found.iter().all(right), "{found:?}");
         }
     }
+}
+
+#[test]
+fn an_upgrade_rewrites_sstables_of_another_version_one_by_one() {
+    let options = |version| Options {
+        sstables: SstableOptions { version, ..SstableOptions::default() },
+        cache_bytes_max: 0,
+        ..small()
+    };
+    let data = |sim: &Sim| -> Vec<String> {
+        names(sim).into_iter().filter(|name| name.ends_with("-Data.db")).collect::<Vec<_>>()
+    };
+    let upgraded = |sim: &mut Sim, all: bool, made_until: i64| {
+        run(sim, move || async move {
+            let table = uncompacted(&table(1));
+            let store = start(options(Version::Da), std::slice::from_ref(&table)).await;
+            store.compact(table.id, CompactionScope::Upgrade { all, made_until }).await.expect("upgrade");
+            assert_eq!(read_all(&store, table.id).await.len(), 200);
+            runtime::sleep(std::time::Duration::from_secs(1)).await;
+        });
+        let mut found = data(sim);
+        found.sort();
+        found
+    };
+    let mut sim = calm(1);
+    run(&mut sim, move || async move {
+        let table = uncompacted(&table(1));
+        let store = start(options(Version::Nb), std::slice::from_ref(&table)).await;
+        for round in 0..3 {
+            write_rows(&store, round * 50..round * 50 + 100, 200).await;
+            store.flush(table.id).await.expect("flush");
+        }
+    });
+    let mut before = data(&sim);
+    before.sort();
+    assert!(before.len() == 3 && before.iter().all(|name| name.starts_with("nb-")), "{before:?}");
+    assert_eq!(upgraded(&mut sim, false, 0), before, "none was made that early");
+    let after = upgraded(&mut sim, false, i64::MAX);
+    assert!(after.len() == 3 && after.iter().all(|name| name.starts_with("da-")), "{after:?}");
+    assert_eq!(upgraded(&mut sim, false, i64::MAX), after, "all have the version that is written");
+    let again = upgraded(&mut sim, true, i64::MAX);
+    assert!(again.len() == 3 && again.iter().all(|name| !after.contains(name)), "{again:?}");
 }
 
 /// The table of `support` without `b`, which was dropped, or with it added again.

@@ -446,6 +446,33 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "upgradesstables",
+        about: "Rewrite sstables (for the requested tables) that are not on the current version (thus upgrading them to said current version)",
+        options: &[
+            Choice {
+                names: &["-a", "--include-all-sstables"],
+                value: None,
+                about: "Use -a to include all sstables, even those already on the current version",
+            },
+            Choice {
+                names: &["-j", "--jobs"],
+                value: Some("jobs"),
+                about: "Number of sstables to upgrade simultanously, set to 0 to use all available compaction threads",
+            },
+            Choice {
+                names: &["-t", "--max-timestamp"],
+                value: Some("max_timestamp"),
+                about: "Use -t to compact only SSTables that have local creation time _older_ than the given timestamp",
+            },
+        ],
+        arguments: Some(Arguments {
+            synopsis: "[<keyspace> <tables>...]",
+            title: "[<keyspace> <tables>...]",
+            about: "The keyspace followed by one or many tables",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "verify",
         about: "Verify (check data checksum for) one or more tables",
         options: &[

@@ -6,6 +6,12 @@ use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+#[path = "../../../../storage/sstable/tests/golden/unpack.rs"]
+mod unpack;
+
+/// SSTables of Cassandra 3 and of candidates of 4.0, by version and `<table>/<file>`.
+const BEFORE_NB: &[u8] = include_bytes!("../../../../storage/sstable/tests/golden/before-nb.tar.zst");
+
 async fn run(session: &Session, statements: &[&str]) {
     for statement in statements {
         session.query_unpaged(*statement, &[]).await.expect(statement);
@@ -150,6 +156,49 @@ async fn sstables_are_imported_verified_and_found() {
     let (exit, out, err) = nodetool(&node, &["verify", "-f", "ks", "t"]);
     let name = file.file_name().expect("a name").to_string_lossy().into_owned();
     assert!(exit == 2 && out.is_empty() && err.contains(&format!("{name}, please force a full repair")), "{err}");
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn sstables_of_cassandra_3_are_refreshed_and_upgraded() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start("127.0.11.28", directory.path(), &["--cores", "2"]);
+    let session = session(&node).await;
+    run(
+        &session,
+        &[
+            "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.timestamps (k int, c int, a int, b int, d text, PRIMARY KEY (k, c))",
+        ],
+    )
+    .await;
+    let ok = |words: &[&str]| assert_eq!(nodetool(&node, words), (0, String::new(), String::new()), "{words:?}");
+    let table = table_directory(directory.path(), "timestamps-");
+    let of_cassandra = unpack::by_table(BEFORE_NB);
+    for (version, rows) in [("mc", 12), ("na", 12)] {
+        for (path, bytes) in &of_cassandra[version] {
+            if let Some(name) = path.strip_prefix("timestamps/") {
+                fs::write(table.join(name), bytes).expect("written");
+            }
+        }
+        ok(&["refresh", "ks", "timestamps"]);
+        assert_eq!(count(&session, "ks.timestamps").await, rows, "{version}");
+        ok(&["upgradesstables", "ks", "timestamps"]);
+        let names: Vec<PathBuf> = data_files(&table);
+        let is_written =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("da-"));
+        assert!(!names.is_empty() && names.iter().all(is_written), "{names:?}");
+        assert_eq!(count(&session, "ks.timestamps").await, rows, "{version} upgraded");
+    }
+    let before = data_files(&table);
+    ok(&["upgradesstables", "ks"]);
+    assert_eq!(data_files(&table), before);
+    let (exit, out, _) = nodetool(&node, &["upgradesstables", "-a", "-j", "9", "ks", "timestamps"]);
+    let told = "jobs (9) is bigger than configured concurrent_compactors (2) on this host, using at most 2 threads\n";
+    assert_eq!((exit, out.as_str()), (0, told));
+    assert!(data_files(&table).iter().all(|path| !before.contains(path)));
+    let (exit, out, _) = nodetool(&node, &["upgradesstables", "-j", "two"]);
+    assert_eq!((exit, out), (1, usage("jobs: can not convert \"two\" to a Integer")));
     assert_eq!(node.stop(), Some(0));
 }
 

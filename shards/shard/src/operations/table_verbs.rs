@@ -5,12 +5,26 @@ use crate::messages::{Reply, Request};
 use crate::shard_state::Shard;
 use engine::{Store, TableStatistics};
 use model::{Failure, TableId};
+use runtime::ShardId;
+use runtime::sync::join_all;
 
 impl Shard {
     /// Runs a request on every core. Returns the answers in the order of the cores, or the first failure.
     pub async fn on_every_shard(&self, verb: TableVerb) -> Result<Vec<TableAnswer>, Failure> {
         let replies = self.call_all(|| Request::Table(Box::new(verb.clone()))).await;
         replies.into_iter().map(Reply::table).collect()
+    }
+
+    /// Runs a request on every core, on at most `cores_max` of them at a time; 0 stands for all.
+    pub async fn on_every_shard_in_turn(&self, verb: TableVerb, cores_max: u16) -> Result<(), Failure> {
+        let shards = runtime::shard_count() as u16;
+        let step = if cores_max == 0 { shards } else { cores_max };
+        for first in (0..shards).step_by(step.into()) {
+            let some = first..first.saturating_add(step).min(shards);
+            let calls = some.map(|to| self.call(ShardId(to), Request::Table(Box::new(verb.clone()))));
+            join_all(calls.collect()).await.into_iter().try_for_each(|reply| Reply::table(reply).map(|_| ()))?;
+        }
+        Ok(())
     }
 
     /// Statistics of a table, summed over all cores.

@@ -3,12 +3,14 @@
 //! 1. All SSTables are merged into the layout of the table's strategy; the caller has flushed the table before.
 //! 2. Some SSTables (those with certain tokens, those with a partition, or named ones) are merged into one, without a
 //!    flush.
+//! 3. An upgrade rewrites SSTables one by one, each at its level, without a flush.
 //!
 //! Foreign SSTables and those with damaged bytes are left as they are.
 
 use super::compactor::{Compactor, job_of};
 use super::{Candidate, TaskKind};
 use crate::error::Error;
+use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
 use model::{DecoratedKey, TableId, Token};
 use runtime::HashSet;
@@ -31,10 +33,17 @@ pub enum CompactionScope {
     Partition(DecoratedKey),
     /// Those with these names.
     Named(Vec<Descriptor>),
+    /// Each by itself: those of another version than the one that is written, or all.
+    Upgrade {
+        /// Whether SSTables of the version that is written are rewritten too.
+        all: bool,
+        /// Only SSTables made at or before this moment, milliseconds since 1970.
+        made_until: i64,
+    },
 }
 
 impl Compactor {
-    /// Merges SSTables of a table. `holders` are the Data.db files that have the partition if the scope is
+    /// Merges or rewrites SSTables of a table. `holders` are the Data.db files that have the partition if the scope is
     /// [`CompactionScope::Partition`]; otherwise it is not used.
     ///
     /// # Errors
@@ -46,7 +55,7 @@ impl Compactor {
         holders: HashSet<PathBuf>,
     ) -> Result<(), Error> {
         let is_chosen = |candidate: &Candidate| match &chosen {
-            CompactionScope::All { .. } => true,
+            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } => true,
             CompactionScope::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
             CompactionScope::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
             CompactionScope::Partition(_) => {
@@ -58,6 +67,7 @@ impl Compactor {
         };
         match chosen {
             CompactionScope::All { split } => self.compact_all(table, split).await,
+            CompactionScope::Upgrade { all, made_until } => self.upgrade(table, all, made_until).await,
             _ => self.compact_some(table, is_chosen).await,
         }
     }
@@ -75,6 +85,24 @@ impl Compactor {
             let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
             let Some(job) = job else { return Ok(()) };
             self.faults.noted(self.compact(job, TaskKind::Major).await.map(|_| ()))?;
+        }
+        Ok(())
+    }
+
+    async fn upgrade(self: &Rc<Self>, table: TableId, all: bool, made_until: i64) -> Result<(), Error> {
+        let written = self.files.version();
+        let is_chosen = |name: &Descriptor| {
+            let made_at = sstable_id::made_at(&name.id).map_or(i64::MIN, |seconds| seconds.saturating_mul(1000));
+            (all || name.version != written) && made_at <= made_until
+        };
+        let outdated: Vec<u64> = {
+            let tables = self.tables.borrow();
+            let sstables = &tables.get(&table).ok_or(Error::UnknownTable(table))?.view.sstables;
+            let chosen = sstables.iter().filter(|sstable| is_chosen(sstable.reader.descriptor()));
+            chosen.map(|sstable| sstable.number).collect()
+        };
+        for number in outdated {
+            self.compact_some(table, |candidate| candidate.id == number).await?;
         }
         Ok(())
     }

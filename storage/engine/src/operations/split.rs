@@ -149,14 +149,22 @@ impl Splits {
         self.found
             .wait(|| match self.gate.is_closed() {
                 true => Some(None),
-                false => self.next_to_lead().map(Some),
+                false => self.to_lead(|_| true).map(Some),
             })
             .await
+    }
+
+    /// Waits until no foreign SSTable of a table is left whose split this shard leads, but those that failed; or until
+    /// the gate is shut.
+    pub(crate) async fn settled(&self, table: TableId) {
+        let is_settled = || self.gate.is_closed() || self.to_lead(|of| of == table).is_none();
+        self.found.wait(|| is_settled().then_some(())).await;
     }
 
     /// Leaves a foreign SSTable as it is, until [`Splits::retry`] or the next start.
     pub(crate) fn leave(&self, table: TableId, foreign: &Descriptor) {
         self.left.borrow_mut().insert((table, foreign.clone()));
+        self.found.notify();
     }
 
     /// Has [`Splits::next`] give a foreign SSTable once more that was left.
@@ -244,6 +252,7 @@ impl Splits {
         }
         drop(part);
         self.compactor.want(table);
+        self.found.notify();
         while gone.is_read() {
             runtime::sleep(RETIRE_WAIT).await;
         }
@@ -263,8 +272,9 @@ impl Splits {
         served.find(|sstable| sstable.foreign && sstable.reader.descriptor() == name).cloned()
     }
 
-    /// The first foreign SSTable, by table and name, whose split this shard leads and that has not failed.
-    fn next_to_lead(&self) -> Option<(TableId, Descriptor)> {
+    /// The first foreign SSTable of some tables, by table and name, whose split this shard leads and that has not
+    /// failed.
+    fn to_lead(&self, is_of: impl Fn(TableId) -> bool) -> Option<(TableId, Descriptor)> {
         let released = self.enabled.get()?;
         let (tables, left) = (self.tables.borrow(), self.left.borrow());
         let served =
@@ -272,6 +282,7 @@ impl Splits {
         let candidates = served.filter(|(table, sstable)| {
             let name = sstable.reader.descriptor();
             sstable.foreign
+                && is_of(*table)
                 && (released || sstable.sidecar().is_none())
                 && self.leads(*table, name)
                 && !left.contains(&(*table, name.clone()))

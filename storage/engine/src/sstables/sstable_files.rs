@@ -10,7 +10,7 @@ use crate::options::{Options, SstableOptions};
 use model::{Partitioner, ShardMap, Table};
 use runtime::HashSet;
 use sstable::statistics::EncodingStats;
-use sstable::{Component, Descriptor, writer};
+use sstable::{Component, Descriptor, Version, writer};
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -52,6 +52,11 @@ impl SstableFiles {
     /// The directory of a table's SSTables.
     pub(crate) fn directory_of(&self, table: &Table) -> PathBuf {
         directory_of(&self.data, table)
+    }
+
+    /// The version of the SSTables that are written.
+    pub(crate) fn version(&self) -> Version {
+        self.options.version
     }
 
     /// A name for a new SSTable, which no other SSTable has.

@@ -48,14 +48,17 @@ impl Store {
         self.parts.flusher.activity()
     }
 
-    /// Merges SSTables of a table.
+    /// Merges or rewrites SSTables of a table. An upgrade also waits for the splits of foreign SSTables that this shard
+    /// leads.
     ///
     /// # Errors
     /// The disk's, or an SSTable that cannot be read: what was not merged by then stays as it was.
     pub async fn compact(&self, table: TableId, chosen: CompactionScope) -> Result<(), Error> {
         let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
-        if let CompactionScope::All { .. } = chosen {
-            self.flush(table).await?;
+        match chosen {
+            CompactionScope::All { .. } => self.flush(table).await?,
+            CompactionScope::Upgrade { .. } => self.parts.splits.settled(table).await,
+            _ => {}
         }
         let holders = match &chosen {
             CompactionScope::Partition(key) => {

@@ -15,6 +15,7 @@ mod table_names;
 mod table_stats;
 mod table_usage;
 mod thread_pools;
+mod upgrade;
 
 use crate::admin::error::CommandError;
 use crate::admin::protocol::Request;
@@ -49,6 +50,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "compactionhistory" => compaction_history::history(node, request, out).await,
         "refresh" => imports::refresh(node, request, out).await,
         "import" => imports::import(node, request, out).await,
+        "upgradesstables" => upgrade::upgrade(node, request, out).await,
         "verify" => imports::verify(node, request).await,
         "getsstables" => imports::get_sstables(node, request, out).await,
         other => Err(CommandError::Failed(format!("{other} is not supported"))),
