@@ -58,7 +58,12 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Err(error) => Err(Failure::server(error.to_string())),
         },
         TableVerb::Compact { table, chosen } => match store.compact(table, chosen).await {
-            Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+            Ok(()) => {
+                // The operator may look at the history at once.
+                store.compactions_stored().await;
+                Ok(TableAnswer::Done)
+            }
+            Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
         TableVerb::Snapshot { table, tag, flush } => match snapshot(store, table, &tag, flush).await {

@@ -210,7 +210,9 @@ pub(crate) struct Activity {
     began: Instant,
     running: RefCell<Vec<Rc<RunProgress>>>,
     records: RefCell<VecDeque<CompactionRecord>>,
-    /// Notified when `records` grows.
+    /// How many records were taken from the queue and may not have been stored yet.
+    taken: Cell<usize>,
+    /// Notified when `records` grows, and when what was taken has been stored.
     recorded: Rc<Condition>,
     completed: Cell<u64>,
     failed: Cell<u64>,
@@ -226,6 +228,7 @@ impl Activity {
             began: now,
             running: RefCell::default(),
             records: RefCell::default(),
+            taken: Cell::new(0),
             recorded: Rc::default(),
             completed: Cell::new(0),
             failed: Cell::new(0),
@@ -307,15 +310,26 @@ impl Compactor {
         }
     }
 
-    /// Waits for finished compactions and takes their records; returns none once the gate is shut.
+    /// Waits for finished compactions and takes their records; returns none once the gate is shut. The caller has
+    /// stored what it took before.
     pub(crate) async fn completed(&self) -> Vec<CompactionRecord> {
         let signal = self.activity.recorded.clone();
+        self.activity.taken.set(0);
+        signal.notify();
         signal
             .wait(|| {
                 let records: Vec<CompactionRecord> = self.activity.records.borrow_mut().drain(..).collect();
+                self.activity.taken.set(records.len());
                 (!records.is_empty() || self.gate.is_closed()).then_some(records)
             })
             .await
+    }
+
+    /// Waits until the records of all finished compactions are stored, or the gate is shut.
+    pub(crate) async fn stored(&self) {
+        let activity = &self.activity;
+        let is_stored = || activity.records.borrow().is_empty() && activity.taken.get() == 0;
+        activity.recorded.wait(|| (is_stored() || self.gate.is_closed()).then_some(())).await;
     }
 }
 

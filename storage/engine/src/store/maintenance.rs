@@ -84,6 +84,12 @@ impl Store {
         self.parts.compactor.completed().await
     }
 
+    /// Waits until the caller of [`Store::compacted`] has come back for more records than there are, which tells that
+    /// it has stored them; or until the store closes.
+    pub async fn compactions_stored(&self) {
+        self.parts.compactor.stored().await;
+    }
+
     /// How fast this shard's compactions may read, bytes per second; 0: as fast as it goes.
     pub fn set_compaction_throughput(&self, bytes_per_second: u64) {
         self.parts.compactor.set_throughput(bytes_per_second);
