@@ -14,9 +14,9 @@
 //! differs on purpose, in the same form.
 //!
 //! 1. `recorded_answers`: a simulated node gives the recorded answers.
-//! 2. `recorded_answers_under_random` and its kin: so do nodes with other partitioners, but for what `cql/partitioner.rs`
-//!    says. `recorded_answers_of_another_partitioner_are_cassandras` compares with, or records, a Cassandra that has the
-//!    partitioner that `HELENUS_ORACLE_PARTITIONER` names.
+//! 2. `recorded_answers_under_random` and its kin: so do nodes with other partitioners, but for what
+//!    `cql/partitioner.rs` says. `recorded_answers_of_another_partitioner_are_cassandras` compares with, or records, a
+//!    Cassandra that has the partitioner that `HELENUS_ORACLE_PARTITIONER` names.
 //! 3. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
 //!    with `CASSANDRA` as `cql/cassandra.rs` says `cargo test -p server --test cql -- --ignored
 //!    recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files are rewritten with Cassandra's answers;

@@ -2,7 +2,8 @@
 //!
 //! A prefix is the first 64 bits of a token as an unsigned number. Under the hashing partitioners nearly every prefix
 //! has one partition. Partitions that share a prefix, as neighbouring keys do under the ordering partitioners, are
-//! ordered by key in a tree of their own: one among many costs a logarithm, not a scan. Prefixes are found in a `tree` or, for tables that ask for it, in a `skiplist`.
+//! ordered by key in a tree of their own: one among many costs a logarithm, not a scan. Prefixes are found in a `tree`
+//! or, for tables that ask for it, in a `skiplist`.
 
 use super::arena::{Arena, Span};
 use super::partition::{PARTITION_BYTES, Partition};

@@ -47,7 +47,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the options that a table asks for, under Murmur3. `stats` are the smallest times of the rows to be written.
+    /// Returns the options that a table asks for, under Murmur3. `stats` are the smallest times of the rows to be
+    /// written.
     ///
     /// # Errors
     /// The table's compressor is unknown.
