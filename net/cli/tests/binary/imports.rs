@@ -181,7 +181,8 @@ async fn sstables_of_cassandra_3_are_refreshed_and_upgraded() {
                 fs::write(table.join(name), bytes).expect("written");
             }
         }
-        ok(&["refresh", "ks", "timestamps"]);
+        let told = "nodetool refresh is deprecated, use nodetool import instead\n";
+        assert_eq!(nodetool(&node, &["refresh", "ks", "timestamps"]), (0, told.to_owned(), String::new()));
         assert_eq!(count(&session, "ks.timestamps").await, rows, "{version}");
         ok(&["upgradesstables", "ks", "timestamps"]);
         let names: Vec<PathBuf> = data_files(&table);
