@@ -8,42 +8,6 @@
 use crate::case::{Answers, Case, CaseFile, Step};
 use std::path::{Path, PathBuf};
 
-/// The files with which nodes of other partitioners are compared: those that name tokens, and some that scan tables.
-const FILES: [&str; 32] = [
-    "alter_data",
-    "arithmetic",
-    "compact_static",
-    "counter_reads",
-    "deletes",
-    "distinct",
-    "error_order",
-    "group_functions",
-    "hint_words",
-    "index",
-    "index_compact",
-    "index_keys",
-    "index_paging",
-    "insert_json_errors",
-    "json",
-    "limit",
-    "lwt_errors",
-    "markers",
-    "multi_column",
-    "nulls",
-    "order_by",
-    "order_errors",
-    "prepared",
-    "relations",
-    "select",
-    "serial_reads",
-    "shadowing",
-    "token",
-    "token_filter",
-    "udt_more",
-    "user_types",
-    "vectors",
-];
-
 /// The answers that differ under one partitioner.
 pub(crate) struct OtherAnswers {
     cases: Vec<Case>,
@@ -55,11 +19,6 @@ fn path(partitioner: &str) -> PathBuf {
 
 fn name(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Whether nodes of other partitioners are compared with a file.
-pub(crate) fn is_compared(file: &Path) -> bool {
-    FILES.contains(&name(file).as_str())
 }
 
 impl OtherAnswers {
