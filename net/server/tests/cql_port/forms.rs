@@ -144,7 +144,7 @@ fn o5_corrupt_compressed_bodies_are_refused() {
                 let (code, _) = error(receive(&client, compression).await.response);
                 assert_eq!(code, 0x000A, "{name} {body:?}");
             }
-            // One byte too many once it is opened; nothing of it is allocated.
+            // The longest body is a statement, here an empty one. With one byte more nothing of it is allocated.
             for extra in [0, 1] {
                 let mut bytes = Vec::new();
                 put_envelope(&mut bytes, 4, 0, 9, Opcode::Query, |out| {
@@ -157,7 +157,8 @@ fn o5_corrupt_compressed_bodies_are_refused() {
                 client.raw(&bytes);
                 let (code, text) = error(receive(&client, compression).await.response);
                 let too_big = "Request is too big: length 16777217 exceeds maximum allowed length 16777216.";
-                assert_eq!((code, text == too_big), (0x2200, extra == 1), "{text}");
+                let refused = if extra == 1 { 0x2200 } else { 0x2000 };
+                assert_eq!((code, text == too_big), (refused, extra == 1), "{text}");
             }
             assert_eq!(client.rows("SELECT key FROM system.local").await.rows.len(), 1);
         }
