@@ -5,10 +5,14 @@ use crate::nodetool::{nodetool, recorded, session};
 use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 #[path = "../../../../storage/sstable/tests/golden/unpack.rs"]
 mod unpack;
 
+/// How long a test waits for what happens in the background, and how often it looks.
+const PATIENCE: Duration = Duration::from_secs(20);
+const STEP: Duration = Duration::from_millis(10);
 /// SSTables of Cassandra 3 and of candidates of 4.0, by version and `<table>/<file>`.
 const BEFORE_NB: &[u8] = include_bytes!("../../../../storage/sstable/tests/golden/before-nb.tar.zst");
 
@@ -185,10 +189,17 @@ async fn sstables_of_cassandra_3_are_refreshed_and_upgraded() {
         assert_eq!(nodetool(&node, &["refresh", "ks", "timestamps"]), (0, told.to_owned(), String::new()));
         assert_eq!(count(&session, "ks.timestamps").await, rows, "{version}");
         ok(&["upgradesstables", "ks", "timestamps"]);
-        let names: Vec<PathBuf> = data_files(&table);
         let is_written =
             |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("da-"));
-        assert!(!names.is_empty() && names.iter().all(is_written), "{names:?}");
+        // Every core has its part when the command answers; the file itself goes a moment later.
+        let deadline = Instant::now() + PATIENCE;
+        let mut names = data_files(&table);
+        while !names.iter().all(is_written) {
+            assert!(Instant::now() < deadline, "{names:?}");
+            tokio::time::sleep(STEP).await;
+            names = data_files(&table);
+        }
+        assert!(!names.is_empty());
         assert_eq!(count(&session, "ks.timestamps").await, rows, "{version} upgraded");
     }
     let before = data_files(&table);
