@@ -193,11 +193,10 @@ impl<'w> Partition<'w> {
     fn tell_rest(&mut self, name: &str, row: &Row<'_>, is_asked: impl Fn(ColumnId) -> bool) {
         let now = self.command.now_in_seconds;
         match row.liveness {
-            Some(Liveness { timestamp, expiry: Some((_, end)) }) if end <= now => {
-                if self.counts(end) {
-                    self.put(format!("{name} expired, {timestamp}"));
-                }
+            Some(Liveness { timestamp, expiry: Some((_, end)) }) if end <= now && self.counts(end) => {
+                self.put(format!("{name} expired, {timestamp}"));
             }
+            Some(Liveness { expiry: Some((_, end)), .. }) if end <= now => {}
             Some(liveness) => self.put(format!("{name} {liveness:?}")),
             None => {}
         }
