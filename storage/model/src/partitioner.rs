@@ -318,7 +318,7 @@ mod tests {
     /// Random keys of few letters, so that many share the first 64 bits of their tokens.
     fn random_key(word: &mut impl FnMut() -> u64) -> Vec<u8> {
         const LETTERS: [u8; 6] = [0, b'0', b'a', b'f', 0x80, 0xff];
-        let head: &[u8] = if word() % 2 == 0 { b"abcdefgh" } else { b"" };
+        let head: &[u8] = if word().is_multiple_of(2) { b"abcdefgh" } else { b"" };
         let tail = (0..1 + word() % 4).map(|_| LETTERS[(word() % LETTERS.len() as u64) as usize]);
         head.iter().copied().chain(tail.collect::<Vec<u8>>()).collect()
     }
@@ -352,7 +352,7 @@ mod tests {
             for _ in 0..3000 {
                 let [key, low, high] = [0; 3].map(|_| random_key(&mut word));
                 let [token, low, high] = [&key, &low, &high].map(|key| partitioner.ring_token(key));
-                let is_after = [word() % 2 == 0, word() % 2 == 0];
+                let is_after = [word().is_multiple_of(2), word().is_multiple_of(2)];
                 let range = TokenRange {
                     start: Some(RingPosition { token: low.clone(), is_after: is_after[0] }),
                     end: Some(RingPosition { token: high.clone(), is_after: is_after[1] }),
