@@ -1,9 +1,9 @@
 //! Consistency levels: how many replicas of a keyspace must answer, and in which data centres.
 //!
-//! 1. [`check_read`], [`check_write`] and [`check_commit`] refuse levels that a kind of request cannot have.
+//! 1. [`check_read`], [`check_write`] and [`check_conditional`] refuse levels that a kind of request cannot have.
 //! 2. [`Levels::required`] gives the number of answers for a level. It follows from the keyspace's replication factors,
 //!    not from the number of nodes.
-//! 3. [`Requirement::check_alive`] fails as Unavailable if fewer replicas are alive.
+//! 3. `Requirement::check_alive` fails as Unavailable if fewer replicas are alive.
 
 use crate::replication::Strategy;
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};

@@ -5,7 +5,7 @@
 //! there is no other way to ask.
 //!
 //! 1. The ring of tokens is cut into ranges, and the strategy of a keyspace chooses the natural replicas of each
-//!    ([`ring`]). Neighbouring ranges with the same replicas become one: on a single node one range is left.
+//!    (`ring`). Neighbouring ranges with the same replicas become one: on a single node one range is left.
 //! 2. A lookup finds the range of a token by its end, with a binary search.
 //! 3. A replica's core follows from the table and the node's number of cores ([`Home`], [`model::ShardMap`]).
 //!
