@@ -236,7 +236,10 @@ mod tests {
                 (0..10u64).map(|i| model::DecoratedKey::new(model::Partitioner::Murmur3, &i.to_be_bytes())).collect();
             keys.sort();
             keys.iter().zip(0..).for_each(|(key, at)| writer.add(&key.key, at));
-            Summary::parse(&writer.write(b"a", b"b"), model::Partitioner::Murmur3).unwrap().entries.len()
+            Summary::parse(&writer.write(b"a", b"b"), model::Partitioner::Murmur3)
+                .expect("a summary that was just written")
+                .entries
+                .len()
         };
         assert_eq!(entries(10 * 16), 10);
         assert_eq!(entries(10 * 16 - 1), 9);
