@@ -7,8 +7,11 @@
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests.
+//!
+//! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
 pub mod consistency;
+pub mod metadata;
 pub mod placement;
 pub mod plan;
 pub mod replication;

@@ -1,0 +1,306 @@
+//! Changes of the metadata, as entries of the log.
+
+use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata};
+use serde::{Deserialize, Serialize};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// A change of the metadata.
+///
+/// The order of variants and fields is part of the encoding: new ones come at the end.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Command {
+    /// The first entry of a cluster: its name and its first member, which is part of the ring at once.
+    Create {
+        /// A random id.
+        cluster_id: Uuid,
+        /// Its name.
+        cluster_name: String,
+        /// The simple name of its partitioner.
+        partitioner: String,
+        /// The version of the schema that the first member has.
+        schema_version: Uuid,
+        /// The timestamp of the last change of that schema, microseconds.
+        schema_timestamp: i64,
+        /// The host id of the first member.
+        host_id: Uuid,
+        /// The first member.
+        member: Box<Member>,
+    },
+    /// A node joins: it claims its tokens.
+    Join {
+        /// Its host id.
+        host_id: Uuid,
+        /// The node; its state is of no account.
+        member: Box<Member>,
+    },
+    /// A joining member owns the ranges of its tokens from now on.
+    FinishJoin {
+        /// Its host id.
+        host_id: Uuid,
+    },
+    /// A member has started again, perhaps with other addresses, another number of cores or another version.
+    Restart {
+        /// Its host id.
+        host_id: Uuid,
+        /// The node; its state, tokens, data centre and rack are of no account.
+        member: Box<Member>,
+    },
+    /// A member begins to give up its ranges.
+    Leave {
+        /// Its host id.
+        host_id: Uuid,
+    },
+    /// A member that was leaving stays.
+    AbortLeave {
+        /// Its host id.
+        host_id: Uuid,
+    },
+    /// A member is no member any more: it has left, or an operator has removed it.
+    Remove {
+        /// Its host id.
+        host_id: Uuid,
+    },
+    /// A change of the schema.
+    Schema(Box<SchemaUpdate>),
+}
+
+/// A change of the schema, with all that a node needs to make it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct SchemaUpdate {
+    /// The version that the proposer has changed.
+    pub before: Uuid,
+    /// The version that this makes.
+    pub after: Uuid,
+    /// The timestamp of the change, microseconds since 1970, above that of every earlier one.
+    pub timestamp: i64,
+    /// What happens to the object that is named.
+    pub kind: UpdatedKind,
+    /// The kind of the object.
+    pub target: UpdatedTarget,
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name; empty for a keyspace.
+    pub name: String,
+    /// The id that WITH ID gave to a new table.
+    pub given_id: Option<[u8; 16]>,
+    /// The rows of `system_schema` that change, an encoded mutation of the keyspace's partition.
+    pub rows: Vec<u8>,
+}
+
+/// What a change of the schema does to an object.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum UpdatedKind {
+    Created,
+    Updated,
+    Dropped,
+}
+
+/// The kind of object that a change of the schema is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[expect(missing_docs, reason = "the protocol's words")]
+pub enum UpdatedTarget {
+    Keyspace,
+    Table,
+    Type,
+}
+
+/// Why a command was refused. Nothing has changed.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[non_exhaustive]
+pub enum Rejected {
+    /// The cluster has been created already.
+    Created,
+    /// No cluster has been created.
+    NotCreated,
+    /// The host id is not that of a member.
+    UnknownMember(Uuid),
+    /// The host id is that of a member.
+    KnownMember(Uuid),
+    /// The host id is that of a node that has left.
+    HasLeft(Uuid),
+    /// Another member has the address.
+    AddressTaken(SocketAddr),
+    /// Another member has the token.
+    TokenTaken {
+        /// The token in its textual form.
+        token: String,
+        /// The address of its owner.
+        owner: SocketAddr,
+    },
+    /// The member is not in the state that the change begins from.
+    WrongState {
+        /// Its host id.
+        host_id: Uuid,
+        /// Its state.
+        state: MemberState,
+    },
+    /// It is the only member that owns ranges.
+    LastMember,
+    /// The cluster has as many members as it can have.
+    TooManyMembers,
+    /// The schema has changed since the proposer looked, or the timestamp is not above that of the last change.
+    SchemaMoved {
+        /// The version of the schema now.
+        version: Uuid,
+        /// The timestamp of its last change, microseconds.
+        timestamp: i64,
+    },
+}
+
+impl std::fmt::Display for Rejected {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Rejected::Created => f.write_str("the cluster has been created already"),
+            Rejected::NotCreated => f.write_str("no cluster has been created yet"),
+            Rejected::UnknownMember(id) => write!(f, "Host ID {id} not found."),
+            Rejected::KnownMember(id) => write!(f, "Host ID {id} is that of a member already"),
+            Rejected::HasLeft(id) => write!(
+                f,
+                "This node was decommissioned and will not rejoin the ring unless all existing data is removed and the \
+                 node is bootstrapped again (host ID {id})"
+            ),
+            Rejected::AddressTaken(address) => write!(
+                f,
+                "A node with address {address} already exists, cancelling join. Use cassandra.replace_address if you \
+                 want to replace this node."
+            ),
+            Rejected::TokenTaken { token, owner } => write!(
+                f,
+                "Bootstrapping to existing token {token} of {owner} is not allowed (decommission/removenode the old \
+                 node first)."
+            ),
+            Rejected::WrongState { host_id, state } => write!(f, "node {host_id} is {state:?}"),
+            Rejected::LastMember => f.write_str("no other normal nodes in the ring; decommission would be pointless"),
+            Rejected::TooManyMembers => write!(f, "a cluster has at most {MEMBERS_MAX} nodes"),
+            Rejected::SchemaMoved { version, .. } => write!(f, "the schema has changed to version {version}"),
+        }
+    }
+}
+
+impl std::error::Error for Rejected {}
+
+impl Command {
+    /// The encoded form: a byte for its version, then postcard's encoding.
+    pub fn encode(&self) -> Vec<u8> {
+        super::encode(self)
+    }
+
+    /// Decodes what [`Command::encode`] gave.
+    pub fn decode(bytes: &[u8]) -> Result<Command, DecodeError> {
+        super::decode(bytes)
+    }
+
+    pub(super) fn apply(&self, metadata: &mut Metadata) -> Result<(), Rejected> {
+        if metadata.cluster_id.is_nil() != matches!(self, Command::Create { .. }) {
+            return Err(if metadata.cluster_id.is_nil() { Rejected::NotCreated } else { Rejected::Created });
+        }
+        match self {
+            Command::Create {
+                cluster_id,
+                cluster_name,
+                partitioner,
+                schema_version,
+                schema_timestamp,
+                host_id,
+                member,
+            } => {
+                metadata.cluster_id = *cluster_id;
+                metadata.cluster_name.clone_from(cluster_name);
+                metadata.partitioner.clone_from(partitioner);
+                metadata.schema_version = *schema_version;
+                metadata.schema_timestamp = *schema_timestamp;
+                metadata.members.insert(*host_id, Member { state: MemberState::Normal, ..Member::clone(member) });
+                Ok(())
+            }
+            Command::Join { host_id, member } => join(metadata, *host_id, member),
+            Command::FinishJoin { host_id } => advance(metadata, *host_id, MemberState::Joining, MemberState::Normal),
+            Command::Restart { host_id, member } => restart(metadata, *host_id, member),
+            Command::Leave { host_id } => {
+                if normal_but(metadata, *host_id) == 0 {
+                    return Err(Rejected::LastMember);
+                }
+                advance(metadata, *host_id, MemberState::Normal, MemberState::Leaving)
+            }
+            Command::AbortLeave { host_id } => advance(metadata, *host_id, MemberState::Leaving, MemberState::Normal),
+            Command::Remove { host_id } => remove(metadata, *host_id),
+            Command::Schema(update) => change_schema(metadata, update),
+        }
+    }
+}
+
+/// The number of members that own ranges for good, without one of them.
+fn normal_but(metadata: &Metadata, host_id: Uuid) -> usize {
+    let others = metadata.members.iter().filter(|(id, _)| **id != host_id);
+    others.filter(|(_, member)| member.state == MemberState::Normal).count()
+}
+
+fn join(metadata: &mut Metadata, host_id: Uuid, member: &Member) -> Result<(), Rejected> {
+    if metadata.left.contains(&host_id) {
+        return Err(Rejected::HasLeft(host_id));
+    }
+    if metadata.members.contains_key(&host_id) {
+        return Err(Rejected::KnownMember(host_id));
+    }
+    if metadata.members.len() >= MEMBERS_MAX {
+        return Err(Rejected::TooManyMembers);
+    }
+    free_address(metadata, host_id, member.address)?;
+    for token in &member.tokens {
+        if let Some(owner) = metadata.owner_of(token) {
+            let owner = metadata.members[&owner].address;
+            return Err(Rejected::TokenTaken { token: token.clone(), owner });
+        }
+    }
+    metadata.members.insert(host_id, Member { state: MemberState::Joining, ..member.clone() });
+    Ok(())
+}
+
+/// Refuses an address that a member other than `host_id` has.
+fn free_address(metadata: &Metadata, host_id: Uuid, address: SocketAddr) -> Result<(), Rejected> {
+    match metadata.member_at(address) {
+        Some((owner, _)) if owner != host_id => Err(Rejected::AddressTaken(address)),
+        _ => Ok(()),
+    }
+}
+
+fn restart(metadata: &mut Metadata, host_id: Uuid, now: &Member) -> Result<(), Rejected> {
+    if metadata.left.contains(&host_id) {
+        return Err(Rejected::HasLeft(host_id));
+    }
+    free_address(metadata, host_id, now.address)?;
+    let member = metadata.members.get_mut(&host_id).ok_or(Rejected::UnknownMember(host_id))?;
+    let Member { state, data_center, rack, tokens, .. } = member.clone();
+    *member = Member { state, data_center, rack, tokens, ..now.clone() };
+    Ok(())
+}
+
+fn advance(metadata: &mut Metadata, host_id: Uuid, from: MemberState, to: MemberState) -> Result<(), Rejected> {
+    let member = metadata.members.get_mut(&host_id).ok_or(Rejected::UnknownMember(host_id))?;
+    if member.state != from {
+        return Err(Rejected::WrongState { host_id, state: member.state });
+    }
+    member.state = to;
+    Ok(())
+}
+
+fn remove(metadata: &mut Metadata, host_id: Uuid) -> Result<(), Rejected> {
+    let member = metadata.members.get(&host_id).ok_or(Rejected::UnknownMember(host_id))?;
+    if member.state != MemberState::Joining && normal_but(metadata, host_id) == 0 {
+        return Err(Rejected::LastMember);
+    }
+    metadata.members.remove(&host_id);
+    metadata.left.insert(host_id);
+    Ok(())
+}
+
+fn change_schema(metadata: &mut Metadata, update: &SchemaUpdate) -> Result<(), Rejected> {
+    if update.before != metadata.schema_version || update.timestamp <= metadata.schema_timestamp {
+        let (version, timestamp) = (metadata.schema_version, metadata.schema_timestamp);
+        return Err(Rejected::SchemaMoved { version, timestamp });
+    }
+    metadata.schema_version = update.after;
+    metadata.schema_timestamp = update.timestamp;
+    Ok(())
+}

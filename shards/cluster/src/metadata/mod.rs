@@ -1,0 +1,164 @@
+//! What all nodes of a cluster agree on: who its members are, and which version of the schema they serve.
+//!
+//! Nodes agree on a log of [`Command`]s. Each node applies the entries in order ([`Metadata::apply`]), so that all have
+//! the same value after the same entry; the index of that entry is the *epoch*. A command is an effect, not a wish:
+//! it fits the state that its proposer had seen, and is refused if it does not fit any more ([`Rejected`]). Its
+//! proposer looks again and decides anew.
+//!
+//! The rows of the schema are not here: a command carries them as an encoded mutation of `system_schema`, which every
+//! node applies to its own tables. [`Metadata`] has the version alone, which is enough to refuse what came too late.
+//!
+//! Invariants: no two members have the same address or a token in common; a host id that has left never comes back;
+//! timestamps of schema changes strictly increase.
+
+mod command;
+mod member;
+
+pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+pub use member::{Member, MemberState};
+
+use crate::topology::{Node, NodeIndex, Topology};
+use model::{Partitioner, ShardMap, Token};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+use uuid::Uuid;
+
+/// The version of the encoding of [`Metadata`] and [`Command`], their first byte.
+const ENCODING: u8 = 1;
+/// Most members of a cluster.
+pub const MEMBERS_MAX: usize = 4096;
+
+/// What the members of a cluster agree on at one epoch.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Metadata {
+    /// The cluster's random id; nil before the first entry.
+    pub cluster_id: Uuid,
+    /// The cluster's name, which every member's configuration must have.
+    pub cluster_name: String,
+    /// The simple name of the partitioner, which every member's configuration must have.
+    pub partitioner: String,
+    /// The index of the last entry applied.
+    pub epoch: u64,
+    /// The version of the schema.
+    pub schema_version: Uuid,
+    /// The timestamp of the last change of the schema, microseconds since 1970.
+    pub schema_timestamp: i64,
+    /// The members, by host id.
+    pub members: BTreeMap<Uuid, Member>,
+    /// The host ids of nodes that have left.
+    pub left: BTreeSet<Uuid>,
+}
+
+impl Default for Metadata {
+    fn default() -> Metadata {
+        Metadata {
+            cluster_id: Uuid::nil(),
+            cluster_name: String::new(),
+            partitioner: String::new(),
+            epoch: 0,
+            schema_version: Uuid::nil(),
+            schema_timestamp: 0,
+            members: BTreeMap::new(),
+            left: BTreeSet::new(),
+        }
+    }
+}
+
+/// Why bytes are not a command or metadata of this version.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DecodeError {
+    /// They begin with the number of another version of the encoding.
+    Version(u8),
+    /// They end early, or have a value that cannot be.
+    Malformed,
+}
+
+impl std::fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            DecodeError::Version(version) => write!(f, "cluster metadata of the unknown version {version}"),
+            DecodeError::Malformed => f.write_str("malformed cluster metadata"),
+        }
+    }
+}
+
+impl std::error::Error for DecodeError {}
+
+impl Metadata {
+    /// Applies the entry at `epoch`. A command that is refused changes nothing but the epoch.
+    ///
+    /// # Errors
+    /// [`Rejected`] if the command does not fit the state any more.
+    pub fn apply(&mut self, epoch: u64, command: &Command) -> Result<(), Rejected> {
+        self.epoch = epoch;
+        command.apply(self)
+    }
+
+    /// The member that has an address for other nodes.
+    pub fn member_at(&self, address: SocketAddr) -> Option<(Uuid, &Member)> {
+        self.members.iter().find(|(_, member)| member.address == address).map(|(id, member)| (*id, member))
+    }
+
+    /// The member that has a token in its textual form.
+    pub fn owner_of(&self, token: &str) -> Option<Uuid> {
+        let has = |member: &Member| member.tokens.iter().any(|own| own == token);
+        self.members.iter().find(|(_, member)| has(member)).map(|(id, _)| *id)
+    }
+
+    /// The members as a topology, in the order of their host ids; `here` must be one of them. Members that are joining
+    /// have no tokens yet.
+    pub fn topology(&self, here: Uuid) -> Option<Topology> {
+        let partitioner = Partitioner::named(&self.partitioner)?;
+        let here = self.members.keys().position(|id| *id == here)?;
+        let node = |(id, member): (&Uuid, &Member)| Node {
+            host_id: *id,
+            address: member.address,
+            data_center: member.data_center.clone(),
+            rack: member.rack.clone(),
+            shards: ShardMap { partitioner, shards: member.shards.max(1), ignore_msb: member.ignore_msb },
+            tokens: match member.state {
+                MemberState::Joining => Vec::new(),
+                MemberState::Normal | MemberState::Leaving => member.tokens_in(partitioner),
+            },
+        };
+        Some(Topology::new(self.members.iter().map(node).collect(), NodeIndex(here as u16)))
+    }
+
+    /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Decodes what [`Metadata::encode`] gave.
+    pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
+        decode(bytes)
+    }
+}
+
+impl Member {
+    /// Its tokens as positions of the ring; texts that are no tokens are left out.
+    fn tokens_in(&self, partitioner: Partitioner) -> Vec<Token> {
+        self.tokens.iter().filter_map(|text| Some(partitioner.parse_token(text).ok()?.token())).collect()
+    }
+}
+
+fn encode(value: &impl Serialize) -> Vec<u8> {
+    // Only a type that says it cannot be serialised makes this fail, and none here does.
+    postcard::to_extend(value, vec![ENCODING]).unwrap_or_default()
+}
+
+fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
+    match bytes.split_first() {
+        Some((&ENCODING, rest)) => match postcard::take_from_bytes(rest) {
+            Ok((value, [])) => Ok(value),
+            _ => Err(DecodeError::Malformed),
+        },
+        Some((version, _)) => Err(DecodeError::Version(*version)),
+        None => Err(DecodeError::Malformed),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,174 @@
+//! Commands in order, and those that are refused.
+
+use super::*;
+
+fn member(n: u8, tokens: &[&str]) -> Member {
+    Member {
+        state: MemberState::Leaving,
+        address: SocketAddr::from(([127, 0, 0, n], 7000)),
+        native_address: SocketAddr::from(([127, 0, 0, n], 9042)),
+        data_center: "dc".into(),
+        rack: format!("r{n}"),
+        tokens: tokens.iter().map(|token| token.to_string()).collect(),
+        shards: 2,
+        ignore_msb: 12,
+        release_version: "5.0.9".into(),
+        messages: (1, 1),
+        features: 0,
+    }
+}
+
+fn id(n: u8) -> Uuid {
+    Uuid::from_u128(u128::from(n))
+}
+
+fn create() -> Command {
+    Command::Create {
+        cluster_id: id(99),
+        cluster_name: "Test Cluster".into(),
+        partitioner: "Murmur3Partitioner".into(),
+        schema_version: id(50),
+        schema_timestamp: 1_000,
+        host_id: id(1),
+        member: Box::new(member(1, &["-5", "10"])),
+    }
+}
+
+fn join(n: u8, tokens: &[&str]) -> Command {
+    Command::Join { host_id: id(n), member: Box::new(member(n, tokens)) }
+}
+
+fn schema(before: Uuid, after: Uuid, timestamp: i64) -> Command {
+    Command::Schema(Box::new(SchemaUpdate {
+        before,
+        after,
+        timestamp,
+        kind: UpdatedKind::Created,
+        target: UpdatedTarget::Table,
+        keyspace: "k".into(),
+        name: "t".into(),
+        given_id: Some([7; 16]),
+        rows: vec![1, 2, 3],
+    }))
+}
+
+/// The metadata after these commands, all of which are taken.
+fn after(commands: &[Command]) -> Metadata {
+    let mut metadata = Metadata::default();
+    for (at, command) in commands.iter().enumerate() {
+        assert_eq!(metadata.apply(at as u64 + 1, command), Ok(()), "{command:?}");
+    }
+    metadata
+}
+
+/// What `command` is refused for; the metadata stays as it is but for its epoch.
+fn refusal(metadata: &Metadata, command: &Command) -> Rejected {
+    let mut changed = metadata.clone();
+    let rejected = changed.apply(metadata.epoch + 1, command).expect_err("a refusal");
+    assert_eq!(changed, Metadata { epoch: metadata.epoch + 1, ..metadata.clone() });
+    rejected
+}
+
+#[test]
+fn a_cluster_is_created_once() {
+    let metadata = after(&[create()]);
+    assert_eq!((metadata.epoch, metadata.members[&id(1)].state), (1, MemberState::Normal));
+    assert_eq!(refusal(&metadata, &create()), Rejected::Created);
+    assert_eq!(refusal(&Metadata::default(), &join(2, &["1"])), Rejected::NotCreated);
+}
+
+#[test]
+fn a_node_joins_becomes_normal_leaves_and_never_comes_back() {
+    let mut metadata = after(&[create(), join(2, &["20"])]);
+    let rings = |metadata: &Metadata| {
+        let topology = metadata.topology(id(1)).expect("a topology with this node");
+        topology.ring().iter().map(|(token, node)| (token.0, node.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(rings(&metadata), [(-5, 0), (10, 0)], "a joining node owns nothing");
+    metadata.apply(3, &Command::FinishJoin { host_id: id(2) }).expect("joined");
+    assert_eq!(rings(&metadata), [(-5, 0), (10, 0), (20, 1)]);
+    let again = refusal(&metadata, &Command::FinishJoin { host_id: id(2) });
+    assert_eq!(again, Rejected::WrongState { host_id: id(2), state: MemberState::Normal });
+    metadata.apply(4, &Command::Leave { host_id: id(2) }).expect("leaving");
+    assert_eq!(refusal(&metadata, &Command::Leave { host_id: id(1) }), Rejected::LastMember);
+    assert_eq!(refusal(&metadata, &Command::Remove { host_id: id(1) }), Rejected::LastMember);
+    metadata.apply(5, &Command::AbortLeave { host_id: id(2) }).expect("stays");
+    metadata.apply(6, &Command::Leave { host_id: id(2) }).expect("leaving");
+    assert_eq!(rings(&metadata).len(), 3, "a leaving node owns its ranges");
+    metadata.apply(7, &Command::Remove { host_id: id(2) }).expect("left");
+    assert_eq!(rings(&metadata), [(-5, 0), (10, 0)]);
+    assert_eq!(refusal(&metadata, &join(2, &["20"])), Rejected::HasLeft(id(2)));
+    let restart = Command::Restart { host_id: id(2), member: Box::new(member(2, &[])) };
+    assert_eq!(refusal(&metadata, &restart), Rejected::HasLeft(id(2)));
+    assert_eq!(refusal(&metadata, &Command::Remove { host_id: id(2) }), Rejected::UnknownMember(id(2)));
+    assert_eq!(metadata.topology(id(2)), None);
+}
+
+#[test]
+fn addresses_and_tokens_belong_to_one_member() {
+    let metadata = after(&[create(), join(2, &["20"])]);
+    let mut other = member(3, &["30"]);
+    other.address = member(1, &[]).address;
+    let taken = Command::Join { host_id: id(3), member: Box::new(other.clone()) };
+    assert_eq!(refusal(&metadata, &taken), Rejected::AddressTaken(other.address));
+    let taken = refusal(&metadata, &join(3, &["30", "20"]));
+    assert_eq!(taken, Rejected::TokenTaken { token: "20".into(), owner: member(2, &[]).address });
+    assert_eq!(refusal(&metadata, &join(2, &["40"])), Rejected::KnownMember(id(2)));
+    let moved = Command::Restart { host_id: id(2), member: Box::new(other.clone()) };
+    assert_eq!(refusal(&metadata, &moved), Rejected::AddressTaken(other.address));
+}
+
+#[test]
+fn a_member_that_restarts_keeps_its_place() {
+    let mut metadata = after(&[create(), join(2, &["20"])]);
+    let mut now = member(9, &["77"]);
+    (now.shards, now.data_center) = (7, "other".into());
+    metadata.apply(3, &Command::Restart { host_id: id(2), member: Box::new(now.clone()) }).expect("restarted");
+    let kept = &metadata.members[&id(2)];
+    assert_eq!((kept.address, kept.shards), (now.address, 7));
+    assert_eq!((kept.state, &*kept.data_center, &*kept.rack), (MemberState::Joining, "dc", "r2"));
+    assert_eq!(kept.tokens, ["20"]);
+}
+
+#[test]
+fn a_schema_change_names_the_version_that_it_changes() {
+    let mut metadata = after(&[create()]);
+    let moved = Rejected::SchemaMoved { version: id(50), timestamp: 1_000 };
+    assert_eq!(refusal(&metadata, &schema(id(51), id(52), 2_000)), moved);
+    assert_eq!(refusal(&metadata, &schema(id(50), id(52), 1_000)), moved, "its timestamp must be above the last");
+    metadata.apply(2, &schema(id(50), id(52), 1_001)).expect("changed");
+    assert_eq!((metadata.schema_version, metadata.schema_timestamp), (id(52), 1_001));
+}
+
+#[test]
+fn a_cluster_has_at_most_so_many_members() {
+    let mut metadata = after(&[create()]);
+    for n in 1..MEMBERS_MAX as u128 {
+        metadata.members.insert(Uuid::from_u128(1_000 + n), member(4, &[]));
+    }
+    assert_eq!(refusal(&metadata, &join(2, &["20"])), Rejected::TooManyMembers);
+    metadata.members.remove(&Uuid::from_u128(1_001));
+    assert_eq!(metadata.apply(2, &join(2, &["20"])), Ok(()));
+}
+
+#[test]
+fn encoded_forms_keep_their_bytes() {
+    let commands = [create(), join(2, &["20"]), Command::Leave { host_id: id(1) }, schema(id(1), id(2), -3)];
+    for command in &commands {
+        let bytes = command.encode();
+        assert_eq!(Command::decode(&bytes).as_ref(), Ok(command));
+        for cut in 0..bytes.len() {
+            assert!(Command::decode(&bytes[..cut]).is_err(), "{command:?} cut at {cut}");
+        }
+        assert_eq!(Command::decode(&[&bytes[..], &[0]].concat()), Err(DecodeError::Malformed));
+    }
+    let metadata = after(&commands[..2]);
+    assert_eq!(Metadata::decode(&metadata.encode()), Ok(metadata));
+    assert_eq!(Command::decode(&[2, 0]), Err(DecodeError::Version(2)));
+    // Version 1: a change here makes nodes of different releases disagree.
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    assert_eq!(hex(&commands[2].encode()), "01041000000000000000000000000000000001");
+    let before_and_after = "1000000000000000000000000000000001".to_owned() + "1000000000000000000000000000000002";
+    let rest = "050001016b017401".to_owned() + &"07".repeat(16) + "03010203";
+    assert_eq!(hex(&commands[3].encode()), format!("0107{before_and_after}{rest}"));
+}
