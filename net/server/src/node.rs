@@ -17,7 +17,7 @@ use crate::exit::{Exit, StopReason};
 use crate::service::{Ready, Service};
 use runtime::sync::{Either, race};
 use runtime::{Mesh, ShardId};
-use shard::{Shard, StartError};
+use shard::{NoPeers, Shard, StartError};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -75,7 +75,7 @@ impl Node {
         }
 
         let registry = Rc::new(ConnectionRegistry::default());
-        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone());
+        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone(), Rc::new(NoPeers));
         let shard = match race(start, control.aborted()).await {
             Either::Left(Ok(shard)) => shard,
             Either::Left(Err(error)) => return abort(&control, me, start_failure(error)).await,

@@ -118,6 +118,7 @@ pub(crate) const CRATES: &[Crate] = &[
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[
+            &["verbs"],
             &["guards", "paxos", "ports", "query_trace", "rows", "statements"],
             &["config", "metrics", "request"],
             &["schema"],

@@ -1,6 +1,7 @@
 //! The nodes of a cluster: where each one is, its tokens, and which of its cores owns a token.
 
-use model::{ShardMap, Token};
+use model::{RingToken, ShardMap, Token};
+use std::cell::Cell;
 use std::net::SocketAddr;
 use uuid::Uuid;
 
@@ -26,12 +27,16 @@ pub struct Node {
     /// Which of its cores owns a token.
     pub shards: ShardMap,
     /// Its tokens. The node owns, for each of them, the range that ends there.
-    pub tokens: Vec<Token>,
+    pub tokens: Vec<RingToken>,
 }
 
-/// All nodes, and which of them this one is.
+/// All nodes, which of them this one is, and which are believed to be alive. It stays as it is but for the last:
+/// other nodes make another topology, whose positions may differ. So whoever holds a [`NodeIndex`] must hold its
+/// topology too.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Topology {
+    /// The version of the cluster's metadata that it was made from.
+    epoch: u64,
     nodes: Vec<Node>,
     here: NodeIndex,
     /// Names in alphabetical order.
@@ -40,15 +45,17 @@ pub struct Topology {
     located: Vec<DataCenter>,
     /// All tokens in ascending order, with their nodes.
     ring: Vec<(Token, NodeIndex)>,
+    live: LiveNodes,
 }
 
 impl Topology {
-    /// The topology of `nodes`, of which this one is `here`. If two nodes have the same token, it belongs to the one
-    /// that comes first.
+    /// The topology of `nodes`, of which this one is `here`, in an epoch of the cluster's metadata. All nodes are alive
+    /// until [`Topology::set_live`] says otherwise. If two nodes have the same token, it belongs to the one that comes
+    /// first.
     ///
     /// # Panics
     /// If `here` is not one of the nodes, or there are more than 65535.
-    pub fn new(nodes: Vec<Node>, here: NodeIndex) -> Topology {
+    pub fn new(nodes: Vec<Node>, here: NodeIndex, epoch: u64) -> Topology {
         assert!(
             usize::from(here.0) < nodes.len() && nodes.len() <= usize::from(u16::MAX),
             "{here:?} of {}",
@@ -59,14 +66,34 @@ impl Topology {
         data_centers.dedup();
         let located = nodes.iter().map(|node| position(&data_centers, &node.data_center).unwrap_or(DataCenter(0)));
         let located = located.collect();
-        let of_node = |(at, node): (usize, &Node)| {
-            let tokens: Vec<Token> = node.tokens.clone();
-            tokens.into_iter().map(move |token| (token, NodeIndex(at as u16)))
-        };
-        let mut ring: Vec<(Token, NodeIndex)> = nodes.iter().enumerate().flat_map(of_node).collect();
+        let mut ring: Vec<(Token, NodeIndex)> = Vec::new();
+        for (at, node) in nodes.iter().enumerate() {
+            ring.extend(node.tokens.iter().map(|token| (token.token(), NodeIndex(at as u16))));
+        }
         ring.sort_unstable();
         ring.dedup_by_key(|(token, _)| *token);
-        Topology { nodes, here, data_centers, located, ring }
+        let live = LiveNodes::all(nodes.len());
+        Topology { epoch, nodes, here, data_centers, located, ring, live }
+    }
+
+    /// The version of the cluster's metadata that it was made from.
+    #[inline]
+    pub fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
+    /// The nodes that are believed to be alive.
+    #[inline]
+    pub fn live(&self) -> &LiveNodes {
+        &self.live
+    }
+
+    /// Changes which nodes are believed to be alive to those for which `is_live` says so. This node always is.
+    pub fn set_live(&self, is_live: impl Fn(&Node) -> bool) {
+        let live = LiveNodes::of(self, |at| is_live(self.node(at)));
+        for (word, new) in self.live.words.iter().zip(live.words) {
+            word.set(new.get());
+        }
     }
 
     /// This node.
@@ -111,20 +138,24 @@ fn position(names: &[String], name: &str) -> Option<DataCenter> {
     names.binary_search_by(|other| other.as_str().cmp(name)).ok().map(|at| DataCenter(at as u16))
 }
 
-/// The nodes that are believed to be alive.
+/// Nodes of a topology that are believed to be alive.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LiveNodes {
-    /// One bit per node.
-    words: Vec<u64>,
+    /// One bit per node. What is believed changes while requests use the topology.
+    words: Vec<Cell<u64>>,
 }
 
 impl LiveNodes {
+    fn all(nodes: usize) -> LiveNodes {
+        LiveNodes { words: vec![Cell::new(u64::MAX); nodes.div_ceil(64)] }
+    }
+
     /// Of the nodes of `topology` those for which `is_live` says so. This node is always alive to itself.
     pub fn of(topology: &Topology, is_live: impl Fn(NodeIndex) -> bool) -> LiveNodes {
-        let mut words = vec![0; topology.nodes.len().div_ceil(64)];
+        let mut words = vec![Cell::new(0); topology.nodes.len().div_ceil(64)];
         for at in (0..topology.nodes.len() as u16).map(NodeIndex) {
             if at == topology.here || is_live(at) {
-                words[usize::from(at.0 / 64)] |= 1 << (at.0 % 64);
+                *words[usize::from(at.0 / 64)].get_mut() |= 1 << (at.0 % 64);
             }
         }
         LiveNodes { words }
@@ -133,7 +164,7 @@ impl LiveNodes {
     /// Whether a node is believed to be alive.
     #[inline]
     pub fn contains(&self, node: NodeIndex) -> bool {
-        self.words[usize::from(node.0 / 64)] >> (node.0 % 64) & 1 == 1
+        self.words[usize::from(node.0 / 64)].get() >> (node.0 % 64) & 1 == 1
     }
 }
 
@@ -150,9 +181,9 @@ pub(crate) mod tests {
             data_center: (*data_center).into(),
             rack: (*rack).into(),
             shards: ShardMap::new(Partitioner::Murmur3, shards),
-            tokens: tokens.iter().copied().map(Token).collect(),
+            tokens: tokens.iter().copied().map(RingToken::Murmur3).collect(),
         };
-        Topology::new(nodes.iter().enumerate().map(node).collect(), NodeIndex(0))
+        Topology::new(nodes.iter().enumerate().map(node).collect(), NodeIndex(0), 0)
     }
 
     #[test]
@@ -171,5 +202,8 @@ pub(crate) mod tests {
         let topology = topology(&many, 1);
         let live = LiveNodes::of(&topology, |node| node.0 % 3 == 1);
         assert!((0..130).all(|at| live.contains(NodeIndex(at)) == (at == 0 || at % 3 == 1)));
+        assert!((0..130).all(|at| topology.live().contains(NodeIndex(at))), "until something else is known");
+        topology.set_live(|node| node.host_id.as_u128() % 3 == 2);
+        assert_eq!(topology.live(), &live);
     }
 }

@@ -6,8 +6,8 @@
 //! `mailbox`, `dispatch`).
 //!
 //! Modules, from the bottom up; each imports only those before it:
-//! 1. Nouns: `rows`, `ports`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`, `metrics`, `query_trace`,
-//!    `statements`.
+//! 1. Nouns: `verbs`, `rows`, `ports`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`, `metrics`,
+//!    `query_trace`, `statements`.
 //! 2. `messages` own their payloads; `mailbox` carries them.
 //! 3. `shard_state`: the actor, made of parts with their own state.
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
@@ -41,6 +41,7 @@ mod schema;
 mod shard_state;
 mod start;
 mod statements;
+mod verbs;
 mod virtual_tables;
 
 pub use config::Config;
@@ -53,12 +54,14 @@ pub use messages::admin::{TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
+pub use ports::{NoPeers, PeerCall, PeerFailure, PeerLane, Peers, Unreadable};
 pub use query_trace::Trace;
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
 pub use shard_state::Shard;
 pub use start::StartError;
+pub use verbs::Verb;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
 pub use cql::Prepared;
@@ -79,16 +82,19 @@ use model::{BatchEntry, BatchKind, Failure, QueryParameters};
 use runtime::ShardId;
 use std::pin::pin;
 use std::rc::Rc;
+use uuid::Uuid;
 
 impl Shard {
     /// Starts the current core's actor: replays its log, loads the schema, serves its sister cores. Returns when all
-    /// shards of the node are ready to serve. At the first start shard 0 makes the node's identity.
+    /// shards of the node are ready to serve. At the first start shard 0 makes the node's identity. The node is alone
+    /// until [`Shard::switch_topology`] tells it of others, which it asks through `peers`.
     pub async fn start(
         config: Config,
         mesh: runtime::Mesh<Message>,
         notifier: Rc<dyn Notifier>,
+        peers: Rc<dyn Peers>,
     ) -> Result<Shard, StartError> {
-        start::start(config, mesh, notifier).await
+        start::start(config, mesh, notifier, peers).await
     }
 
     /// Runs a QUERY.
@@ -150,6 +156,14 @@ impl Shard {
     pub async fn read_fragments(&self, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
         let _pass = self.enter()?;
         coordinator::fragments::read_fragments(self, request).await
+    }
+
+    /// Answers another node's request with the body of the answer.
+    ///
+    /// # Errors
+    /// This node cannot serve it: the verb is none of this module, or the body does not decode.
+    pub async fn serve_peer(&self, from: Uuid, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        dispatch::peers::serve(self, from, verb, body).await
     }
 
     /// Stops: refuses new requests, waits for those under way, closes the store. All shards stop together.

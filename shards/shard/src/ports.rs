@@ -1,9 +1,15 @@
-//! The interface to the layer above, the server: what a shard calls there, and the nouns of both.
+//! The interface to the layer above, the server: what a shard calls there, for its clients and to reach other nodes,
+//! and the nouns of both.
 
 pub use cql::define::{ChangeKind, ChangeTarget};
 
+use crate::verbs::Verb;
+use cluster::topology::Node;
+use runtime::Instant;
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::net::IpAddr;
+use std::pin::Pin;
 
 /// The layer above on one shard: it hears of schema changes after the shard serves the new schema, and describes its
 /// clients.
@@ -21,6 +27,58 @@ pub trait Notifier {
         Served::default()
     }
 }
+
+/// The way of one shard to other nodes.
+pub trait Peers {
+    /// Asks a node and waits for its answer until `deadline`. What the bodies are follows from the verb.
+    fn call(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>, deadline: Instant) -> PeerCall;
+
+    /// Sends a message that is not answered, and that may be lost.
+    fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>);
+}
+
+/// A request under way to another node. Dropping it gives up the answer, not what was asked.
+pub type PeerCall = Pin<Box<dyn Future<Output = Result<Vec<u8>, PeerFailure>>>>;
+
+/// Streams of messages to a node that do not wait for each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum PeerLane {
+    /// Gossip, the metadata log and checks of liveness.
+    Urgent,
+    /// On behalf of requests of clients.
+    Requests,
+    /// What may take long and may wait.
+    Bulk,
+}
+
+/// Why another node gave no answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum PeerFailure {
+    /// The request did not leave this node: there is no connection, or its time ended before.
+    NotSent,
+    /// The request did not leave this node, because too much waits for the other one already.
+    Overloaded,
+    /// No answer came in time, or the connection ended before. The node may have done what it was asked.
+    NoAnswer,
+    /// The node cannot serve the request: it does not know the verb, or cannot read the body.
+    Refused,
+}
+
+/// The peers of a node without a network.
+pub struct NoPeers;
+
+impl Peers for NoPeers {
+    fn call(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>, _: Instant) -> PeerCall {
+        Box::pin(std::future::ready(Err(PeerFailure::NotSent)))
+    }
+
+    fn post(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>) {}
+}
+
+/// A request of another node that cannot be served: its verb is unknown here, or its body does not decode.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Unreadable;
 
 /// What one shard has done for its clients since the start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -19,6 +19,8 @@ mod figures;
 mod fragments;
 #[path = "requests/list_batches.rs"]
 mod list_batches;
+#[path = "requests/membership.rs"]
+mod membership;
 #[path = "requests/partitioners.rs"]
 mod partitioners;
 #[path = "requests/reads.rs"]

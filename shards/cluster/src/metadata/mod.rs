@@ -18,7 +18,7 @@ pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 pub use member::{Member, MemberState};
 
 use crate::topology::{Node, NodeIndex, Topology};
-use model::{Partitioner, ShardMap, Token};
+use model::{Partitioner, RingToken, ShardMap};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
@@ -123,7 +123,7 @@ impl Metadata {
                 MemberState::Normal | MemberState::Leaving => member.tokens_in(partitioner),
             },
         };
-        Some(Topology::new(self.members.iter().map(node).collect(), NodeIndex(here as u16)))
+        Some(Topology::new(self.members.iter().map(node).collect(), NodeIndex(here as u16), self.epoch))
     }
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
@@ -139,8 +139,8 @@ impl Metadata {
 
 impl Member {
     /// Its tokens as positions of the ring; texts that are no tokens are left out.
-    fn tokens_in(&self, partitioner: Partitioner) -> Vec<Token> {
-        self.tokens.iter().filter_map(|text| Some(partitioner.parse_token(text).ok()?.token())).collect()
+    fn tokens_in(&self, partitioner: Partitioner) -> Vec<RingToken> {
+        self.tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect()
     }
 }
 

@@ -20,7 +20,7 @@ mod simple;
 
 use crate::consistency::Levels;
 use crate::replication::Strategy;
-use crate::topology::{NodeIndex, Topology};
+use crate::topology::{LiveNodes, NodeIndex, Topology};
 use model::schema::Replication;
 use model::{Home, Schema, TableId, Token};
 use ring::Ranges;
@@ -158,6 +158,12 @@ impl TablePlacement {
     #[inline]
     pub fn keyspace(&self) -> &KeyspacePlacement {
         &self.keyspace
+    }
+
+    /// The nodes that are believed to be alive now.
+    #[inline]
+    pub fn live(&self) -> &LiveNodes {
+        self.keyspace.topology.live()
     }
 
     /// How the partitions are spread over the cores of a node.

@@ -3,7 +3,7 @@
 use super::tally::{OnlyReplica, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, number};
 use crate::placement::{Replica, Replicas, TablePlacement};
-use crate::topology::{LiveNodes, NodeIndex, Topology};
+use crate::topology::{LiveNodes, Topology};
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode, Failure};
 
@@ -84,8 +84,9 @@ impl WritePlan {
 
     /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
     /// acknowledgement is enough.
-    pub fn of_batch_log(batches: &TablePlacement, here: NodeIndex, shard: u16) -> WritePlan {
+    pub fn of_batch_log(batches: &TablePlacement, shard: u16) -> WritePlan {
         let keyspace = batches.keyspace();
+        let here = keyspace.topology().here();
         let requirement = keyspace.levels().required(Consistency::One);
         let only = OnlyReplica::new(requirement, Replica { node: here, shard }, keyspace.topology());
         WritePlan { asked: Asked::Only(only), write_type: WriteType::BatchLog }

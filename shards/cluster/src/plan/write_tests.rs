@@ -3,6 +3,7 @@
 use super::*;
 use crate::placement::tests::{borrowed, placed, random_replication, random_topology, token};
 use crate::plan::tests::{LEVELS, by_hand, random_live};
+use crate::topology::NodeIndex;
 use model::Token;
 use model::arbitrary::{generator, pick};
 use model::failure::FailureReason;

@@ -27,26 +27,24 @@ impl AskedReplica {
     /// Unavailable if too few replicas are alive.
     #[inline]
     pub(crate) fn of_partition(
-        shard: &Shard,
         placement: &TablePlacement,
         level: Consistency,
         token: Token,
     ) -> Result<AskedReplica, Failure> {
-        let plan = PartitionReadPlan::new(level, placement.replicas(token), shard.live_nodes())?;
+        let plan = PartitionReadPlan::new(level, placement.replicas(token), placement.live())?;
         let (replica, _) = plan.targets().next().ok_or_else(no_replica)?;
         Ok(AskedReplica { plan: AnswerPlan::Partition(plan), replica })
     }
 
     /// The node to read a range from at `level`. Fails as [`AskedReplica::of_partition`] does.
     pub(crate) fn of_range(
-        shard: &Shard,
         placement: &TablePlacement,
         level: Consistency,
         range: &TokenRange,
     ) -> Result<AskedReplica, Failure> {
         let first = range.start.as_ref().map_or(Token::MIN, |start| start.token.token());
         let last = range.end.as_ref().map_or(Token::MAX, |end| end.token.token());
-        let plan = RangeReadPlan::new(level, placement, (first, last), shard.live_nodes())?;
+        let plan = RangeReadPlan::new(level, placement, (first, last), placement.live())?;
         // This node is the only one, so the range is one piece.
         let (replica, _) = plan.targets(0).next().ok_or_else(no_replica)?;
         Ok(AskedReplica { plan: AnswerPlan::Range(Box::new(plan)), replica })
@@ -83,7 +81,7 @@ impl AskedReplica {
     /// The failure that the client gets for that of the replica.
     #[cold]
     pub(crate) fn failed(mut self, shard: &Shard, failure: Failure) -> Failure {
-        let topology = shard.topology();
+        let topology = &shard.topology();
         let next = match &mut self.plan {
             AnswerPlan::Partition(plan) => plan.failed(self.replica, failure, topology),
             AnswerPlan::Range(plan) => plan.failed(0, self.replica, failure, topology),

@@ -28,7 +28,7 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     let plans = plans(shard, &mutations, WriteType::Batch, terms)?;
     let table = system_table(&shard.schema_ref(), "system", "batches").clone();
     let batches = shard.placement_of(&table)?;
-    let mut log_plan = WritePlan::of_batch_log(&batches, shard.topology().here(), shard.id().0);
+    let mut log_plan = WritePlan::of_batch_log(&batches, shard.id().0);
     let mut context = shard.evaluation();
     let id = shard.store().batch_id(shard.clock().timestamp(), || context.timeuuid());
     let stored: Vec<Mutation> = mutations.iter().map(|routed| routed.mutation.clone()).collect();

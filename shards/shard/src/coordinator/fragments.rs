@@ -14,7 +14,8 @@ use runtime::sync::join_all;
 /// The cores that own what a command reads.
 async fn owners(shard: &Shard, command: &ReadCommand) -> Result<Vec<ShardId>, Failure> {
     let table = replica::wait_for_table(shard, command.table).await?;
-    let (placement, here) = (shard.placement_of(&table)?, shard.topology().here());
+    let placement = shard.placement_of(&table)?;
+    let here = placement.keyspace().topology().here();
     Ok(match &command.partitions {
         Partitions::Key(key) => vec![ShardId(placement.shard_of(here, key.token))],
         Partitions::Range(_) => placement.shards_of(here).map(ShardId).collect(),

@@ -132,13 +132,13 @@ impl ReadPlan {
     /// # Errors
     /// Unavailable if too few replicas are alive.
     #[inline]
-    pub(crate) fn ask_partition(&self, shard: &Shard, token: Token) -> Result<AskedReplica, Failure> {
-        AskedReplica::of_partition(shard, &self.placement, self.terms.consistency, token)
+    pub(crate) fn ask_partition(&self, token: Token) -> Result<AskedReplica, Failure> {
+        AskedReplica::of_partition(&self.placement, self.terms.consistency, token)
     }
 
     /// The node to read a range from. Fails as [`ReadPlan::ask_partition`] does.
-    pub(crate) fn ask_range(&self, shard: &Shard, range: &TokenRange) -> Result<AskedReplica, Failure> {
-        AskedReplica::of_range(shard, &self.placement, self.terms.consistency, range)
+    pub(crate) fn ask_range(&self, range: &TokenRange) -> Result<AskedReplica, Failure> {
+        AskedReplica::of_range(&self.placement, self.terms.consistency, range)
     }
 
     /// Adds the counts of one read to `met`. Fails if they exceed the tombstone threshold. `limit` is the number of
@@ -161,8 +161,8 @@ impl ReadPlan {
     #[cold]
     fn too_many_tombstones(&self, shard: &Shard, key: Option<&DecoratedKey>) -> Failure {
         let asked = match key {
-            Some(key) => self.ask_partition(shard, key.token),
-            None => self.ask_range(shard, &TokenRange::FULL),
+            Some(key) => self.ask_partition(key.token),
+            None => self.ask_range(&TokenRange::FULL),
         };
         match asked {
             Ok(asked) => asked.met_too_many_tombstones(shard),
@@ -212,7 +212,7 @@ pub(crate) fn read_key_now(
     limits: PageLimits,
     places: bool,
 ) -> Result<KeyRead, Failure> {
-    let asked = plan.ask_partition(shard, key.token)?;
+    let asked = plan.ask_partition(key.token)?;
     let is_here = ShardId(asked.replica.shard) == shard.id();
     if is_here {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);

@@ -99,7 +99,7 @@ pub(crate) async fn scan(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let began = runtime::now();
-    let asked = plan.ask_range(shard, &range)?;
+    let asked = plan.ask_range(&range)?;
     let owners = owners(plan, &asked);
     match runtime::timeout(plan.terms.timeout, merge(shard, plan, owners, range, resume, limits)).await {
         Some(page) => {
@@ -224,14 +224,14 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();
             for key in keys {
-                let asked = plan.ask_partition(shard, key.token)?;
+                let asked = plan.ask_partition(key.token)?;
                 let part = aggregate_on(shard, plan, ShardId(asked.replica.shard), Partitions::Key(key.clone())).await;
                 parts.push(asked.finish_in_time(shard, part)?);
             }
             parts
         }
         Aggregated::Range(range) => {
-            let asked = plan.ask_range(shard, range)?;
+            let asked = plan.ask_range(range)?;
             let read = |to| aggregate_on(shard, plan, to, Partitions::Range(range.clone()));
             let reads = owners(plan, &asked).into_iter().map(read);
             let parts = join_all(reads.collect()).await.into_iter().collect::<Option<Result<Vec<RowBlock>, Failure>>>();

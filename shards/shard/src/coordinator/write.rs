@@ -38,7 +38,7 @@ pub(crate) fn plan(
     terms: &AckTerms,
 ) -> Result<WritePlan, Failure> {
     let placement = shard.placement_of(table)?;
-    WritePlan::new(terms.consistency, write_type, placement.replicas(token), shard.live_nodes())
+    WritePlan::new(terms.consistency, write_type, placement.replicas(token), placement.live())
 }
 
 /// Writes all of `mutations` concurrently. If one fails definitely while another may have taken effect, the outcome of
@@ -106,7 +106,7 @@ async fn write_one(shard: &Shard, routed: Routed, mut plan: WritePlan, timeout: 
             plan.acknowledged(replica);
             Ok(())
         }
-        Some(Err(failure)) => plan.failed(replica, failure, shard.topology()).map_or(Ok(()), Err),
+        Some(Err(failure)) => plan.failed(replica, failure, &shard.topology()).map_or(Ok(()), Err),
         None => Err(plan.expired()),
     }
 }

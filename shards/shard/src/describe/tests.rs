@@ -15,7 +15,7 @@ fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) 
         generation: 1,
     };
     let request = Describe { target, internals, session_keyspace: session.map(str::to_string) };
-    let topology = Topology::new(vec![identity.node(&config(), 2)], NodeIndex(0));
+    let topology = Topology::new(vec![identity.node(&config(), 2)], NodeIndex(0), 0);
     let placement = Placement::new(topology.into(), schema);
     describe(schema, &config(), &identity, &placement, &request)
 }

@@ -103,11 +103,12 @@ async fn run(
         Plan::Truncate(table) => {
             let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
             let call = Box::pin(shard.call(ShardId(0), Request::Truncate(table.id)));
-            let mut plan = TruncatePlan::new(shard.topology(), shard.live_nodes())?;
-            let here = shard.topology().here();
+            let topology = shard.topology();
+            let mut plan = TruncatePlan::new(&topology, topology.live())?;
+            let here = topology.here();
             let result = match runtime::timeout(timeout, call).await.map(Reply::done) {
-                Some(Ok(())) => plan.truncated(here, shard.topology()),
-                Some(Err(failure)) => plan.failed(here, failure, shard.topology()),
+                Some(Ok(())) => plan.truncated(here, &topology),
+                Some(Err(failure)) => plan.failed(here, failure, &topology),
                 None => Some(Err(plan.expired())),
             };
             // This node is the only one, so its answer is the last.

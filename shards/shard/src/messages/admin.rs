@@ -3,6 +3,7 @@
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
+use cluster::topology::{Node, NodeIndex};
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
@@ -11,6 +12,17 @@ use model::TokenRange;
 use model::{DecoratedKey, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;
+
+/// The nodes of the cluster in an epoch of its metadata.
+#[derive(Debug)]
+pub struct Members {
+    /// The epoch.
+    pub(crate) epoch: u64,
+    /// All nodes.
+    pub(crate) nodes: Vec<Node>,
+    /// The position of this one.
+    pub(crate) here: NodeIndex,
+}
 
 /// The kind of metrics that a core is asked for.
 #[derive(Clone, Debug)]

@@ -12,7 +12,7 @@ pub(crate) mod start;
 
 use crate::ports::SchemaChange;
 use crate::query_trace::Events;
-use admin::{MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
+use admin::{Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
 use cql::plan::Define;
 use data::{
     ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, ReadCall,
@@ -25,7 +25,9 @@ use model::{Failure, Mutation, Schema, TableId, Token};
 use runtime::Instant;
 use schema::{Defined, PreparedText};
 use start::StartStep;
+use std::collections::BTreeSet;
 use std::sync::Arc;
+use uuid::Uuid;
 
 /// A message as it travels through the mesh between cores.
 #[derive(Debug)]
@@ -123,6 +125,10 @@ pub enum Request {
         /// The change's timestamp, microseconds: later writes must be above it.
         timestamp: i64,
     },
+    /// Place data on these nodes.
+    SwitchTopology(Arc<Members>),
+    /// The nodes with these host ids are believed to be alive.
+    SwitchLiveNodes(Arc<BTreeSet<Uuid>>),
     /// Install a prepared statement.
     InstallPrepared {
         /// Its id.

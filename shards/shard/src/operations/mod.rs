@@ -1,11 +1,12 @@
-//! What operators ask for (snapshots, imports, requests about tables) and what runs in the background (splits of
-//! foreign SSTables, index building, the compaction history, the size estimates, the disk watch, the writing of
-//! traces). Shard 0 leads what all cores take part in.
+//! What operators ask for (snapshots, imports, requests about tables, other nodes of the cluster) and what runs in the
+//! background (splits of foreign SSTables, index building, the compaction history, the size estimates, the disk watch,
+//! the writing of traces). Shard 0 leads what all cores take part in.
 
 pub mod compaction_history;
 pub(crate) mod disk_watch;
 pub mod imports;
 pub(crate) mod indexes;
+pub(crate) mod membership;
 pub(crate) mod metrics_gathering;
 pub(crate) mod size_estimates;
 pub mod snapshots;

@@ -121,7 +121,7 @@ impl Identity {
             data_center: config.data_center.clone(),
             rack: config.rack.clone(),
             shards: ShardMap::new(config.partitioner, shards),
-            tokens: self.tokens.iter().map(RingToken::token).collect(),
+            tokens: self.tokens.clone(),
         }
     }
 

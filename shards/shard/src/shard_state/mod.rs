@@ -29,7 +29,7 @@ use crate::guards::tombstones::LogGate;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
 use crate::paxos::unsettled::Unsettled;
-use crate::ports::Notifier;
+use crate::ports::{Notifier, Peers};
 use crate::query_trace;
 use crate::schema::local::Identity;
 use crate::statements::Statement;
@@ -38,7 +38,7 @@ use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
-use cluster::topology::{LiveNodes, Topology};
+use cluster::topology::Topology;
 use definition_turn::DefinitionTurn;
 use model::{Failure, Partitioner, RingToken, Schema, Table, Token};
 use placement_registry::PlacementRegistry;
@@ -46,9 +46,11 @@ use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
 use std::cell::{Cell, Ref, RefCell};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use truncations::Truncations;
+use uuid::Uuid;
 
 /// The actor of one core. Clones share its state.
 #[derive(Clone)]
@@ -63,6 +65,7 @@ struct Inner {
     identity: Identity,
     handlers: Handlers,
     notifier: Rc<dyn Notifier>,
+    peers: Rc<dyn Peers>,
     mailbox: Mailbox,
     store: engine::Store,
     clock: Clock,
@@ -104,6 +107,7 @@ pub(crate) struct Parts {
     pub(crate) identity: Identity,
     pub(crate) mailbox: Mailbox,
     pub(crate) notifier: Rc<dyn Notifier>,
+    pub(crate) peers: Rc<dyn Peers>,
     pub(crate) handlers: Handlers,
 }
 
@@ -133,6 +137,16 @@ impl Shard {
         self.inner.placement.current()
     }
 
+    /// The way to other nodes.
+    pub fn peers(&self) -> &dyn Peers {
+        &*self.inner.peers
+    }
+
+    /// The nodes of the cluster now. A request that has a placement looks at the nodes of that one.
+    pub fn topology(&self) -> Rc<Topology> {
+        self.inner.placement.topology()
+    }
+
     /// The configuration that the node was started with.
     pub fn node_config(&self) -> &Config {
         &self.inner.config
@@ -152,7 +166,7 @@ impl Shard {
 impl Shard {
     /// Creates the actor of the current core.
     pub(crate) fn new(parts: Parts) -> Shard {
-        let Parts { config, store, schema, identity, mailbox, notifier, handlers } = parts;
+        let Parts { config, store, schema, identity, mailbox, notifier, peers, handlers } = parts;
         store.set_host_id(*identity.host_id.as_bytes());
         let prepared = StatementCache::new(config.shard_memory_bytes() / PREPARED_SHARE);
         let texts = TextCache::new(config.shard_memory_bytes() / TEXTS_SHARE);
@@ -168,6 +182,7 @@ impl Shard {
             handlers,
             mailbox,
             notifier,
+            peers,
             prepared: RefCell::new(prepared),
             texts: RefCell::new(texts),
             partition_locks: PartitionLocks::default(),
@@ -298,7 +313,7 @@ impl Shard {
     /// Makes `schema` the one that this shard serves.
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.inner.texts.borrow_mut().clear();
-        self.inner.placement.replace(&schema);
+        self.inner.placement.replace_schema(&schema);
         self.inner.schema.replace(schema);
     }
 
@@ -334,7 +349,7 @@ impl Shard {
     /// [`Shard::placement_of`] does.
     pub(crate) fn lock_holder(&self, table: &Table, token: Token) -> Result<ShardId, Failure> {
         let placement = self.placement_of(table)?;
-        Ok(ShardId(placement.shard_of(self.topology().here(), token)))
+        Ok(ShardId(placement.shard_of(placement.keyspace().topology().here(), token)))
     }
 
     #[cold]
@@ -346,14 +361,13 @@ impl Shard {
         }
     }
 
-    /// The nodes of the cluster.
-    pub(crate) fn topology(&self) -> &Rc<Topology> {
-        self.inner.placement.topology()
+    /// Makes `topology` the nodes among which this core places data.
+    pub(crate) fn set_topology(&self, topology: Topology) {
+        self.inner.placement.replace_topology(topology, &self.inner.schema.borrow());
     }
 
-    /// The nodes that are believed to be alive.
-    #[inline]
-    pub(crate) fn live_nodes(&self) -> &LiveNodes {
-        self.inner.placement.live_nodes()
+    /// Notes the host ids of the nodes that are believed to be alive.
+    pub(crate) fn set_live_nodes(&self, live: Arc<BTreeSet<Uuid>>) {
+        self.inner.placement.set_live(live);
     }
 }

@@ -1,28 +1,31 @@
-//! Where the data of all tables is, as this core sees it: derived from the nodes and from the schema that it serves.
+//! Where the data of all tables is, as this core sees it: derived from the nodes and from the schema that it serves,
+//! and replaced when either changes. Requests under way go on with the placement that they began with.
 
 use crate::config::Config;
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
-use cluster::topology::{LiveNodes, NodeIndex, Topology};
+use cluster::topology::{NodeIndex, Topology};
 use model::{Schema, TableId};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
+use std::sync::Arc;
+use uuid::Uuid;
 
-/// The current placement and the nodes.
+/// The current placement, and who is believed to be alive.
 pub(crate) struct PlacementRegistry {
-    topology: Rc<Topology>,
-    live: LiveNodes,
     placement: RefCell<Rc<Placement>>,
+    /// The host ids of the nodes that are believed to be alive, as last announced.
+    live: RefCell<Arc<BTreeSet<Uuid>>>,
 }
 
 impl PlacementRegistry {
     /// A cluster of one node, this one, with the tables of `schema`.
     pub(crate) fn new(config: &Config, identity: &Identity, schema: &Schema) -> PlacementRegistry {
         let this = identity.node(config, runtime::shard_count() as u16);
-        let topology = Rc::new(Topology::new(vec![this], NodeIndex(0)));
-        let live = LiveNodes::of(&topology, |_| true);
-        let placement = RefCell::new(Rc::new(Placement::new(topology.clone(), schema)));
-        PlacementRegistry { topology, live, placement }
+        let topology = Rc::new(Topology::new(vec![this], NodeIndex(0), 0));
+        let placement = RefCell::new(Rc::new(Placement::new(topology, schema)));
+        PlacementRegistry { placement, live: RefCell::default() }
     }
 
     /// The placement of all tables.
@@ -36,17 +39,26 @@ impl PlacementRegistry {
         self.placement.borrow().table(id).cloned()
     }
 
-    pub(crate) fn topology(&self) -> &Rc<Topology> {
-        &self.topology
-    }
-
-    #[inline]
-    pub(crate) fn live_nodes(&self) -> &LiveNodes {
-        &self.live
+    pub(crate) fn topology(&self) -> Rc<Topology> {
+        self.placement.borrow().topology().clone()
     }
 
     /// Places the tables of `schema`.
-    pub(crate) fn replace(&self, schema: &Schema) {
-        *self.placement.borrow_mut() = Rc::new(Placement::new(self.topology.clone(), schema));
+    pub(crate) fn replace_schema(&self, schema: &Schema) {
+        let topology = self.topology();
+        self.placement.replace(Rc::new(Placement::new(topology, schema)));
+    }
+
+    /// Places the tables of `schema` on other nodes. Those that were last announced as alive are alive, and this one.
+    pub(crate) fn replace_topology(&self, topology: Topology, schema: &Schema) {
+        let live = self.live.borrow();
+        topology.set_live(|node| live.contains(&node.host_id));
+        self.placement.replace(Rc::new(Placement::new(Rc::new(topology), schema)));
+    }
+
+    /// Notes the host ids of the nodes that are believed to be alive.
+    pub(crate) fn set_live(&self, live: Arc<BTreeSet<Uuid>>) {
+        self.placement.borrow().topology().set_live(|node| live.contains(&node.host_id));
+        self.live.replace(live);
     }
 }

@@ -21,7 +21,7 @@ use crate::messages::start::{StartStep, StepError};
 use crate::messages::{Message, Start};
 use crate::operations::{compaction_history, disk_watch, indexes, size_estimates, snapshots, splits, table_verbs};
 use crate::planning::prepared;
-use crate::ports::Notifier;
+use crate::ports::{Notifier, Peers};
 use crate::schema;
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
@@ -44,6 +44,7 @@ pub(crate) async fn start(
     config: Config,
     mesh: runtime::Mesh<Message>,
     notifier: Rc<dyn Notifier>,
+    peers: Rc<dyn Peers>,
 ) -> Result<Shard, StartError> {
     let mut steps = Steps { mailbox: Mailbox::new(mesh.attach()), early: Vec::new() };
     let opened = open(&config).await;
@@ -66,6 +67,7 @@ pub(crate) async fn start(
         identity,
         mailbox: steps.mailbox.clone(),
         notifier,
+        peers,
         handlers: dispatch::HANDLERS,
     });
     let ahead = shard.clock().start_after(timestamp);

@@ -4,7 +4,7 @@ use model::value::{BoundValue, TupleElements};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use runtime::mesh::{Mesh, NodeId, ShardId};
 use runtime::sim::{Options, Sim, Stop};
-use shard::{Answer, Config, Notifier, PreparedAnswer, Response, Rows, SchemaChange, Session, Shard};
+use shard::{Answer, Config, NoPeers, Notifier, PreparedAnswer, Response, Rows, SchemaChange, Session, Shard};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
@@ -149,7 +149,9 @@ impl World {
         self.sim.start_node(NODE, shards, move |id: ShardId| {
             let (core, mesh, config) = (cores[id.0 as usize].clone(), mesh.clone(), config.clone());
             async move {
-                let shard = Shard::start(config, mesh, Rc::new(core.clone())).await.expect("a shard that starts");
+                let shard = Shard::start(config, mesh, Rc::new(core.clone()), Rc::new(NoPeers))
+                    .await
+                    .expect("a shard that starts");
                 core.serving.set(true);
                 while !core.stop.get() {
                     let job = core.jobs.borrow_mut().pop_front();

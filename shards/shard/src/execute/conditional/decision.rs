@@ -129,7 +129,7 @@ async fn read(
     }
     if reply.scanned.dead > tombstones {
         let placement = shard.placement_of(table)?;
-        let asked = AskedReplica::of_partition(shard, &placement, request.plan.serial(), key.token)?;
+        let asked = AskedReplica::of_partition(&placement, request.plan.serial(), key.token)?;
         return Err(asked.met_too_many_tombstones(shard));
     }
     let block = reply.block;

@@ -114,7 +114,7 @@ pub(crate) async fn finish_rounds(
     terms: AckTerms,
 ) -> Result<(), Failure> {
     for key in keys {
-        let plan = CasPlan::of_read(terms.consistency, placement.replicas(key.token), shard.live_nodes())?;
+        let plan = CasPlan::of_read(terms.consistency, placement.replicas(key.token), placement.live())?;
         let request = ConditionalRequest {
             table: table.clone(),
             key: key.key.to_vec(),
@@ -171,7 +171,7 @@ fn plan_change(
 ) -> Result<CasPlan, Failure> {
     let placement = shard.placement_of(table)?;
     check_conditional(serial, commit, placement.keyspace().levels())?;
-    CasPlan::of_change(serial, commit, placement.replicas(shard.partitioner().token(key)), shard.live_nodes())
+    CasPlan::of_change(serial, commit, placement.replicas(shard.partitioner().token(key)), placement.live())
 }
 
 /// Evaluates the next statement of a batch. Fails unless it is in the partition of those before it.

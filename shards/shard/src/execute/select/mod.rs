@@ -67,7 +67,7 @@ pub(crate) async fn select(
     let target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
-        && placement.shard_of(shard.topology().here(), key.token) == shard.id().0
+        && placement.shard_of(placement.keyspace().topology().here(), key.token) == shard.id().0
     {
         shard.store().prefetch(select.table.id, key.token, PrefetchStage::Way);
     }

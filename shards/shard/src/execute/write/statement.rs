@@ -73,7 +73,7 @@ async fn modify_reading(
             plan.acknowledged(replica);
             Ok(())
         }
-        Some(Err(failure)) => plan.failed(replica, failure, shard.topology()).map_or(Ok(()), Err),
+        Some(Err(failure)) => plan.failed(replica, failure, &shard.topology()).map_or(Ok(()), Err),
         None => {
             // What is in the log must also reach the memtable, so the write goes on without its client.
             runtime::spawn(call);

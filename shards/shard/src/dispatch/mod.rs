@@ -4,12 +4,14 @@
 //! own. Everything that a message may ask for is below this module; what asks this core itself comes through
 //! [`Shard::call`], which reaches [`serve`] by the handlers of `shard_state`.
 
+pub(crate) mod peers;
+
 use crate::coordinator::cas;
 use crate::definitions::{adopt, define};
 use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
 use crate::messages::{Message, Reply, Request};
-use crate::operations::{metrics_gathering, splits, table_verbs};
+use crate::operations::{membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::replica::{self, counters, fragments, list_reads};
 use crate::shard_state::{Handlers, Shard};
@@ -104,6 +106,14 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::SwitchSchema { schema, change, dropped, timestamp } => {
             shard.clock().raise(timestamp);
             Reply::Done(adopt::switch_schema(shard, schema, change, &dropped).await)
+        }
+        Request::SwitchTopology(members) => {
+            membership::adopt(shard, &members);
+            Reply::Done(Ok(()))
+        }
+        Request::SwitchLiveNodes(live) => {
+            shard.set_live_nodes(live);
+            Reply::Done(Ok(()))
         }
         Request::InstallPrepared { id, keyspace, text } => {
             Reply::Done(Box::pin(prepared::install(shard, id, keyspace, text)).await)

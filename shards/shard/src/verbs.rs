@@ -1,0 +1,81 @@
+//! What nodes ask each other: the numbers of verbs on the wire, which never change their meaning.
+//!
+//! | numbers | family |
+//! |---|---|
+//! | 0x01 to 0x0f | gossip and checks of liveness |
+//! | 0x10 to 0x1f | the metadata log |
+//! | 0x20 to 0x3f | control: joining, waiting for epochs, schema |
+//! | 0x40 to 0x7f | data |
+//!
+//! The bodies of gossip and of the metadata log are made elsewhere; those of data are described in `peer`.
+
+macro_rules! verbs {
+    ($($(#[$doc:meta])* $name:ident = $number:literal, $text:literal;)*) => {
+        /// What one node asks of another.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[repr(u8)]
+        pub enum Verb {
+            $($(#[$doc])* $name = $number,)*
+        }
+
+        impl Verb {
+            /// All verbs by their numbers.
+            pub const ALL: &[Verb] = &[$(Verb::$name),*];
+
+            /// The verb with a number.
+            pub fn of(number: u8) -> Option<Verb> {
+                match number {
+                    $($number => Some(Verb::$name),)*
+                    _ => None,
+                }
+            }
+
+            /// Its name, Cassandra's where that has such a verb.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Verb::$name => $text,)*
+                }
+            }
+        }
+    };
+}
+
+verbs! {
+    /// The first message of a round of gossip.
+    GossipSyn = 0x01, "GOSSIP_DIGEST_SYN";
+    /// The second message of a round of gossip.
+    GossipAck = 0x02, "GOSSIP_DIGEST_ACK";
+    /// The third message of a round of gossip.
+    GossipAck2 = 0x03, "GOSSIP_DIGEST_ACK2";
+    /// The sender stops.
+    GossipShutdown = 0x04, "GOSSIP_SHUTDOWN";
+    /// Answered by every node that serves; the body is empty.
+    Echo = 0x05, "ECHO_REQ";
+    /// A message of the group that replicates the metadata log.
+    MetadataLog = 0x10, "METADATA_LOG_REQ";
+}
+
+impl Verb {
+    /// Whether a message with this verb may pass those that wait in the queues for data.
+    pub fn is_urgent(self) -> bool {
+        (self as u8) < 0x40
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_verbs_are_one_to_one() {
+        for number in 0..=u8::MAX {
+            let found: Vec<Verb> = Verb::ALL.iter().copied().filter(|verb| *verb as u8 == number).collect();
+            assert_eq!(Verb::of(number), found.first().copied(), "{number:#x}");
+            assert!(found.len() <= 1, "{number:#x}");
+        }
+        let mut names: Vec<&str> = Verb::ALL.iter().map(|verb| verb.name()).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), Verb::ALL.len());
+    }
+}
