@@ -99,7 +99,7 @@ pub(crate) const CRATES: &[Crate] = &[
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,
-        layers: &[&["replication", "topology"], &["consistency", "metadata"], &["placement"], &["plan"]],
+        layers: &[&["gossip", "replication", "topology"], &["consistency", "metadata"], &["placement"], &["plan"]],
     },
     Crate {
         name: "wire",

@@ -3,7 +3,7 @@
 //!
 //! Modules, from the bottom up; each imports only those before it:
 //! 1. [`topology`]: nodes, their tokens, data centres and racks, and which of them are alive. [`replication`]: the
-//!    strategies of keyspaces.
+//!    strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them live.
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests.
@@ -11,6 +11,7 @@
 //! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
 pub mod consistency;
+pub mod gossip;
 pub mod metadata;
 pub mod placement;
 pub mod plan;
