@@ -1,0 +1,5 @@
+//! Groups of members in the simulator: agreement under crashes at every write, lost, repeated and delayed messages,
+//! cuts, changes of members, and recovery.
+
+mod basic;
+mod world;
