@@ -215,4 +215,4 @@ pub(crate) fn random_uuid() -> Uuid {
 #[cfg(test)]
 mod store_tests;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -57,7 +57,7 @@ fn column(id: u16, name: &str, kind: ColumnKind, position: u16, cql_type: &str) 
 }
 
 /// A keyspace with user types that hold each other and one table that has everything a table can have.
-pub(super) fn sample() -> Keyspace {
+pub(crate) fn sample() -> Keyspace {
     use ColumnKind::{Clustering, PartitionKey, Regular, Static};
     let user_type = |name: &str, fields: Vec<(String, CqlType)>| {
         Arc::new(UserType { keyspace: "Schema_L".into(), name: name.into(), fields })

@@ -5,11 +5,13 @@
 //!
 //! Invariants: [`load`] of what [`keyspace_created`] or [`keyspace_changed`] wrote gives an equal keyspace.
 
+mod after;
 pub(crate) mod column_ids;
 mod drop_times;
 mod layout;
 mod load;
 
+pub(crate) use after::keyspace_after;
 pub(crate) use load::{SchemaRows, StoredSchema, load};
 
 use super::cells::{RowWriter, frozen_map, frozen_text_map};
