@@ -4,7 +4,7 @@
 //! 6  cli -> server load sstable runtime model     the one binary
 //! 5  sim -> server wire runtime model      load -> wire runtime model      micro -> server runtime model
 //! 4  server -> shard wire cluster runtime model
-//! 3  shard  -> engine cql cluster model runtime
+//! 3  shard  -> engine cql cluster consensus model runtime
 //! 2  engine -> sstable model runtime
 //! 1  sstable -> model runtime      cql -> model      cluster -> model      wire -> model
 //! 0  model -> nothing   runtime -> nothing

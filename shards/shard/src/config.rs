@@ -9,7 +9,7 @@ use cql::guardrails::Guardrails;
 use engine::{SstableOptions, SyncMode};
 use model::{MemtableConfigurations, Partitioner, RingToken};
 use std::collections::BTreeMap;
-use std::net::{IpAddr, Ipv4Addr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,6 +36,8 @@ pub struct Config {
     pub storage_port: u16,
     /// `native_transport_port`.
     pub native_port: u16,
+    /// `seed_provider`: addresses of nodes that a new node asks for its cluster, this one perhaps among them.
+    pub seeds: Vec<SocketAddr>,
     /// The node's data centre.
     pub data_center: String,
     /// The node's rack in its data centre.
@@ -122,6 +124,7 @@ impl Default for Config {
             rpc_address: loopback,
             storage_port: 7000,
             native_port: 9042,
+            seeds: Vec::new(),
             data_center: "datacenter1".into(),
             rack: "rack1".into(),
             sync: SyncMode::Group { window: Duration::ZERO },

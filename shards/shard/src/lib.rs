@@ -13,7 +13,7 @@
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
 //!    acknowledgements.
 //! 5. `operations` of operators and background tasks; `planning` of statements; `definitions` (DDL, TRUNCATE);
-//!    `virtual_tables`; `execute`: running CQL statements.
+//!    `virtual_tables`; `execute`: running CQL statements; `metadata`: this node's part in what the cluster agrees on.
 //! 6. `dispatch`: messages in, and what serves them. `start`: starting all cores together.
 //!
 //! Invariants: the state of a shard is reached by its own tasks only; a message is the only way in. Tables with
@@ -28,6 +28,7 @@ mod execute;
 mod guards;
 mod mailbox;
 mod messages;
+mod metadata;
 pub mod metrics;
 mod operations;
 mod paxos;
@@ -40,6 +41,7 @@ mod rows;
 mod schema;
 mod shard_state;
 mod start;
+mod start_error;
 mod statements;
 mod verbs;
 mod virtual_tables;
@@ -60,7 +62,7 @@ pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
 pub use shard_state::Shard;
-pub use start::StartError;
+pub use start_error::StartError;
 pub use verbs::Verb;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 

@@ -53,6 +53,12 @@ verbs! {
     Echo = 0x05, "ECHO_REQ";
     /// A message of the group that replicates the metadata log.
     MetadataLog = 0x10, "METADATA_LOG_REQ";
+    /// Which cluster does the node belong to?
+    ClusterState = 0x20, "CLUSTER_STATE_REQ";
+    /// The sender wants to join the cluster.
+    Join = 0x21, "JOIN_REQ";
+    /// Answered once the node has applied an entry of the metadata log.
+    AwaitEpoch = 0x22, "EPOCH_WAIT_REQ";
 }
 
 impl Verb {

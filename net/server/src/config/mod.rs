@@ -265,6 +265,7 @@ impl Given {
             listen_address: self.address("listen_address")?.unwrap_or(default.listen_address),
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
+            seeds: default.seeds,
             native_port: self.port("native_transport_port")?.unwrap_or(default.native_port),
             data_center: default.data_center,
             rack: default.rack,

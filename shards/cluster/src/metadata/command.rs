@@ -22,6 +22,8 @@ pub enum Command {
         schema_version: Uuid,
         /// The timestamp of the last change of that schema, microseconds.
         schema_timestamp: i64,
+        /// The keyspaces that the first member has; opaque here.
+        keyspaces: Vec<u8>,
         /// The host id of the first member.
         host_id: Uuid,
         /// The first member.
@@ -181,6 +183,18 @@ impl std::fmt::Display for Rejected {
 
 impl std::error::Error for Rejected {}
 
+impl Rejected {
+    /// The encoded form of what came of a command.
+    pub fn encode_answer(answer: &Result<(), Rejected>) -> Vec<u8> {
+        super::encode(answer)
+    }
+
+    /// Decodes what [`Rejected::encode_answer`] gave.
+    pub fn decode_answer(bytes: &[u8]) -> Result<Result<(), Rejected>, DecodeError> {
+        super::decode(bytes)
+    }
+}
+
 impl Command {
     /// The encoded form: a byte for its version, then postcard's encoding.
     pub fn encode(&self) -> Vec<u8> {
@@ -205,6 +219,7 @@ impl Command {
                 schema_timestamp,
                 host_id,
                 member,
+                ..
             } => {
                 metadata.cluster_id = *cluster_id;
                 metadata.cluster_name.clone_from(cluster_name);

@@ -17,7 +17,7 @@ mod member;
 pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 pub use member::{Member, MemberState};
 
-use crate::topology::{Node, NodeIndex, Topology};
+use crate::topology::Node;
 use model::{Partitioner, RingToken, ShardMap};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -107,23 +107,18 @@ impl Metadata {
         self.members.iter().find(|(_, member)| has(member)).map(|(id, _)| *id)
     }
 
-    /// The members as a topology, in the order of their host ids; `here` must be one of them. Members that are joining
-    /// have no tokens yet.
-    pub fn topology(&self, here: Uuid) -> Option<Topology> {
-        let partitioner = Partitioner::named(&self.partitioner)?;
-        let here = self.members.keys().position(|id| *id == here)?;
+    /// The members in the order of their host ids, as nodes that own ranges. Members that are joining have no tokens
+    /// yet.
+    pub fn nodes(&self) -> Vec<Node> {
+        let Some(partitioner) = Partitioner::named(&self.partitioner) else { return Vec::new() };
         let node = |(id, member): (&Uuid, &Member)| Node {
-            host_id: *id,
-            address: member.address,
-            data_center: member.data_center.clone(),
-            rack: member.rack.clone(),
-            shards: ShardMap { partitioner, shards: member.shards.max(1), ignore_msb: member.ignore_msb },
             tokens: match member.state {
                 MemberState::Joining => Vec::new(),
                 MemberState::Normal | MemberState::Leaving => member.tokens_in(partitioner),
             },
+            ..member.node(*id, partitioner)
         };
-        Some(Topology::new(self.members.iter().map(node).collect(), NodeIndex(here as u16), self.epoch))
+        self.members.iter().map(node).collect()
     }
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
@@ -138,9 +133,24 @@ impl Metadata {
 }
 
 impl Member {
-    /// Its tokens as positions of the ring; texts that are no tokens are left out.
+    /// It as a node, without tokens.
+    pub fn node(&self, host_id: Uuid, partitioner: Partitioner) -> Node {
+        Node {
+            host_id,
+            address: self.address,
+            data_center: self.data_center.clone(),
+            rack: self.rack.clone(),
+            shards: ShardMap { partitioner, shards: self.shards.max(1), ignore_msb: self.ignore_msb },
+            tokens: Vec::new(),
+        }
+    }
+
+    /// Its tokens as positions of the ring, in ascending order; texts that are no tokens are left out.
     fn tokens_in(&self, partitioner: Partitioner) -> Vec<RingToken> {
-        self.tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect()
+        let mut tokens: Vec<RingToken> =
+            self.tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect();
+        tokens.sort();
+        tokens
     }
 }
 

@@ -7,7 +7,7 @@
 pub(crate) mod peers;
 
 use crate::coordinator::cas;
-use crate::definitions::{adopt, define};
+use crate::definitions::{adopt, define, truncate};
 use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
 use crate::messages::{Message, Reply, Request};
@@ -89,7 +89,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
-        Request::Truncate(table) => Reply::Done(Box::pin(define::truncate(shard, table)).await),
+        Request::Truncate(table) => Reply::Done(Box::pin(truncate::truncate(shard, table)).await),
         Request::TruncateShard(table) => {
             shard.truncations().note(table, shard.clock().timestamp());
             let result = shard.store().truncate(table).await;

@@ -33,13 +33,9 @@ impl Shard {
     pub async fn import(&self, table: &Arc<Table>, request: ImportRequest) -> Result<Vec<PathBuf>, Failure> {
         let (shard, table) = (self.clone(), table.clone());
         runtime::spawn(async move {
-            let _permit = shard.definitions().begin().await;
-            let done = match shard.enter() {
-                Ok(_pass) => run(&shard, &table, request).await,
-                Err(stopping) => Err(stopping),
-            };
-            shard.definitions().end();
-            done
+            let _turn = shard.definitions().begin().await;
+            let _pass = shard.enter()?;
+            run(&shard, &table, request).await
         })
         .await
     }

@@ -3,9 +3,13 @@
 
 use crate::messages::admin::Members;
 use crate::messages::{Reply, Request};
+use crate::ports::{PeerFailure, PeerLane};
 use crate::shard_state::Shard;
+use crate::verbs::Verb;
 use cluster::topology::{Node, NodeIndex, Topology};
 use model::Failure;
+use runtime::Instant;
+use runtime::sync::join_all;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -32,6 +36,32 @@ impl Shard {
         let live = Arc::new(live);
         let replies = self.call_all(|| Request::SwitchLiveNodes(live.clone())).await;
         replies.into_iter().try_for_each(Reply::done)
+    }
+}
+
+impl Shard {
+    /// Waits until every node that is believed to be alive has applied the entry at `epoch` of the metadata log, or
+    /// `deadline` has come. Returns a warning for each that has not confirmed it.
+    pub(crate) async fn confirm(&self, epoch: u64, deadline: Instant) -> Vec<String> {
+        let topology = self.topology();
+        let ask = |(at, node): (usize, &Node)| {
+            let at = NodeIndex(at as u16);
+            let is_asked = at != topology.here() && topology.live().contains(at);
+            is_asked.then(|| {
+                let body = epoch.to_le_bytes().to_vec();
+                let call = self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, body, deadline);
+                let address = node.address;
+                async move {
+                    match call.await {
+                        // A node that cannot be reached hears of the change before it serves clients again.
+                        Ok(_) | Err(PeerFailure::NotSent) => None,
+                        Err(_) => Some(format!("Node /{address} has not confirmed the change of the schema in time")),
+                    }
+                }
+            })
+        };
+        let asked = topology.nodes().iter().enumerate().filter_map(ask).collect();
+        join_all(asked).await.into_iter().flatten().collect()
     }
 }
 

@@ -15,9 +15,19 @@ use std::sync::Arc;
 
 const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!("virtual_tables.txt")];
 
-/// The tables of `system_schema` that Cassandra does not have: one of ScyllaDB that drivers ask for once they see
-/// sharding keys in SUPPORTED, which has no rows, and the ids of columns.
-const HIDDEN_TABLES: [&str; 2] = ["scylla_tables", column_ids::TABLE];
+/// The table of `system` that holds what the cluster agrees on, and this node's part in agreeing.
+pub(crate) const METADATA: &str = "helenus_metadata";
+/// The table of `system` that holds the log of what the cluster agrees on.
+pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
+
+/// The system tables that Cassandra does not have, with their keyspaces: one of ScyllaDB that drivers ask for once they
+/// see sharding keys in SUPPORTED, which has no rows; the ids of columns; the cluster's metadata.
+const HIDDEN_TABLES: [(&str, &str); 4] = [
+    ("system_schema", "scylla_tables"),
+    ("system_schema", column_ids::TABLE),
+    ("system", METADATA),
+    ("system", METADATA_LOG),
+];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +58,7 @@ pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
 
 /// Whether a table is left out of `system_schema` and DESCRIBE.
 pub(crate) fn is_hidden(table: &Table) -> bool {
-    table.keyspace == "system_schema" && HIDDEN_TABLES.contains(&table.name.as_str())
+    HIDDEN_TABLES.contains(&(table.keyspace.as_str(), table.name.as_str()))
 }
 
 /// A schema of only the system keyspaces, with the nil version.
@@ -190,11 +200,11 @@ mod tests {
         let stored: Vec<&Arc<Table>> =
             schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
         let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((stored.len(), columns), (50, 313));
+        assert_eq!((stored.len(), columns), (52, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
-        for hidden in HIDDEN_TABLES {
-            assert!(schema.table("system_schema", hidden).is_some_and(|table| is_hidden(table)));
+        for (keyspace, hidden) in HIDDEN_TABLES {
+            assert!(schema.table(keyspace, hidden).is_some_and(|table| is_hidden(table)));
         }
     }
 
@@ -209,7 +219,7 @@ mod tests {
         }
         lines.sort();
         let sum: [u8; 16] = Md5::digest(lines.join("\n")).into();
-        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "4afc6ea2ea301e1e619b2eccc59f8d00");
+        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "c5528f143168eba1e35e730b4a840c79");
     }
 
     #[test]

@@ -18,15 +18,10 @@ impl Default for DefinitionTurn {
 }
 
 impl DefinitionTurn {
-    /// Waits for the right to change the schema.
-    pub(crate) async fn begin(&self) -> Permit {
+    /// Waits for the right to change the schema, which ends when the turn is dropped.
+    pub(crate) async fn begin(&self) -> Turn<'_> {
         self.begun.increment();
-        self.turn.acquire(1).await
-    }
-
-    /// Counts a change as done; to be called just before its permit is released.
-    pub(crate) fn end(&self) {
-        self.done.increment();
+        Turn { turns: self, _permit: self.turn.acquire(1).await }
     }
 
     /// How many changes are running, waiting and done.
@@ -35,5 +30,17 @@ impl DefinitionTurn {
         let (begun, completed) = (self.begun.get(), self.done.get());
         let pending = begun.saturating_sub(completed + active);
         Activity { active, active_max: 1, pending, completed, ..Activity::default() }
+    }
+}
+
+/// The right to change the schema.
+pub(crate) struct Turn<'t> {
+    turns: &'t DefinitionTurn,
+    _permit: Permit,
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.turns.done.increment();
     }
 }

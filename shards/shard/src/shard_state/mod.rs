@@ -13,6 +13,7 @@ mod barrier;
 mod calls;
 mod clock;
 mod definition_turn;
+mod metadata;
 mod partition_locks;
 mod placement_registry;
 mod schema_registry;
@@ -21,6 +22,7 @@ mod truncations;
 
 pub(crate) use calls::Handlers;
 pub(crate) use clock::Clock;
+pub(crate) use metadata::ProposalError;
 pub(crate) use partition_locks::PartitionLocks;
 
 use crate::config::Config;
@@ -40,6 +42,7 @@ use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::Topology;
 use definition_turn::DefinitionTurn;
+use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table, Token};
 use placement_registry::PlacementRegistry;
 use runtime::ShardId;
@@ -92,6 +95,7 @@ struct Inner {
 /// State that only shard 0 uses, because it changes the schema, takes snapshots and stops the node for all shards.
 struct Leader {
     definitions: DefinitionTurn,
+    metadata: MetadataLog,
     /// One permit: a single operation on snapshots runs at a time.
     snapshots: Semaphore,
     /// When the first snapshot expires, milliseconds since 1970; `None` if that must be found out.
@@ -195,6 +199,7 @@ impl Shard {
             disk_usage: Cell::default(),
             leader: Leader {
                 definitions: DefinitionTurn::default(),
+                metadata: MetadataLog::default(),
                 snapshots: Semaphore::new(1),
                 snapshots_expire_at: Cell::new(None),
                 barrier: Barrier::default(),
@@ -260,6 +265,11 @@ impl Shard {
     /// The turns in which shard 0 changes the schema.
     pub(crate) fn definitions(&self) -> &DefinitionTurn {
         &self.inner.leader.definitions
+    }
+
+    /// What the cluster agrees on. To be used on shard 0.
+    pub(crate) fn metadata(&self) -> &MetadataLog {
+        &self.inner.leader.metadata
     }
 
     /// Waits for the right to take, list or clear snapshots. To be called on shard 0.

@@ -5,13 +5,9 @@
 //! 3. Every shard opens its SSTables and replays its own tables. When all have done so, every shard starts its store
 //!    and flushes.
 //! 4. Shard 0 writes what a start changes, and sends the node's identity and the prepared statements.
-//! 5. When all shards serve, all return.
+//! 5. When all shards serve, shard 0 opens the log of the cluster's metadata, and all return.
 //!
 //! Invariants: no shard serves before every shard has replayed; if one shard fails, all give up.
-
-mod error;
-
-pub use error::StartError;
 
 use crate::config::Config;
 use crate::coordinator::batch_log;
@@ -19,6 +15,7 @@ use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::messages::start::{StartStep, StepError};
 use crate::messages::{Message, Start};
+use crate::metadata;
 use crate::operations::{compaction_history, disk_watch, indexes, size_estimates, snapshots, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::{Notifier, Peers};
@@ -26,6 +23,7 @@ use crate::schema;
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
 use crate::shard_state::{Parts, Shard};
+use crate::start_error::StartError;
 use engine::Store;
 use engine::store::Truncation;
 use model::row::NO_TIMESTAMP;
@@ -59,7 +57,7 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, statements, truncations, timestamp, released } = begun;
+    let Begun { store, schema, identity, statements, truncations, timestamp, released, is_first_start } = begun;
     let shard = Shard::new(Parts {
         config,
         store,
@@ -107,6 +105,7 @@ pub(crate) async fn start(
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
     runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
     if led {
+        metadata::membership::open(&shard, is_first_start).await?;
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
         runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
         let disk = shard.config().disk;
@@ -128,6 +127,8 @@ struct Begun {
     truncations: Vec<(TableId, Truncation)>,
     /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.
     timestamp: i64,
+    /// Whether the node has never started before; known only on shard 0.
+    is_first_start: bool,
     /// Whether all replayed records are in SSTables and no segment of an earlier run is left; known only on shard 0.
     released: bool,
 }
@@ -210,9 +211,10 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that
     // much.
     let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
+    let is_first_start = loaded.identity.is_none();
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
     let statements = prepared.into();
-    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: flushed })
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, is_first_start, released: flushed })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -245,7 +247,8 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
             _ => None,
         })
         .await?;
-    Ok(Begun { store, schema, identity, statements, truncations, timestamp, released: false })
+    let is_first_start = false;
+    Ok(Begun { store, schema, identity, statements, truncations, timestamp, is_first_start, released: false })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {

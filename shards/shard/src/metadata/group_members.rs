@@ -1,0 +1,71 @@
+//! What the leader of the group does for it: the members of the group are those of the cluster, and the voters are well
+//! spread.
+//!
+//! The metadata say who belongs to the cluster. A leader compares the group with them after every change and from time
+//! to time, so a leader that dies in the middle is followed by one that goes on.
+
+use crate::shard_state::Shard;
+use cluster::metadata::{MemberState, Metadata};
+use consensus::{Candidate, Group, ProposeError, choose_voters};
+use runtime::sync::race;
+use std::collections::BTreeSet;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How often a leader looks whether voters have to be replaced.
+const PERIOD: Duration = Duration::from_secs(1);
+/// How long one change of the group may take.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Keeps the group as it should be while this node leads it, until the node stops.
+pub(crate) async fn keep(shard: Shard) {
+    let Some(group) = shard.metadata().group().cloned() else { return };
+    while !shard.store().is_closing() {
+        let metadata = shard.metadata().current();
+        if group.leader() == Some(shard.host_id())
+            && let Err(error) = arrange(&shard, &group, &metadata).await
+        {
+            tracing::info!(%error, "the members of the metadata group are as before");
+        }
+        race(runtime::sleep(PERIOD), shard.metadata().wait_for(metadata.epoch + 1)).await;
+    }
+}
+
+/// Makes the members of the group those of the cluster, one step after the other.
+async fn arrange(shard: &Shard, group: &Group, metadata: &Metadata) -> Result<(), ProposeError> {
+    let status = group.status();
+    let present: BTreeSet<Uuid> = status.voters.iter().chain(&status.learners).copied().collect();
+    let wanted: BTreeSet<Uuid> = metadata.members.keys().copied().collect();
+    let deadline = || runtime::now().after(CHANGE_TIMEOUT);
+    let missing: BTreeSet<Uuid> = wanted.difference(&present).copied().collect();
+    if !missing.is_empty() {
+        group.add_learners(missing, deadline()).await?;
+    }
+    let voters: BTreeSet<Uuid> = status.voters.iter().copied().collect();
+    let chosen = choose_voters(&candidates(shard, metadata), &voters);
+    if (chosen != voters || status.changing) && !chosen.is_empty() {
+        group.set_voters(chosen, deadline()).await?;
+    }
+    let surplus: BTreeSet<Uuid> = present.difference(&wanted).copied().collect();
+    if !surplus.is_empty() && !wanted.is_empty() {
+        group.remove(surplus, deadline()).await?;
+    }
+    Ok(())
+}
+
+/// The members that may vote: those that are part of the ring.
+fn candidates(shard: &Shard, metadata: &Metadata) -> Vec<Candidate> {
+    let topology = shard.topology();
+    let is_alive = |id: &Uuid| {
+        let at = topology.nodes().iter().position(|node| node.host_id == *id);
+        at.is_some_and(|at| topology.live().contains(cluster::topology::NodeIndex(at as u16)))
+    };
+    let normal = metadata.members.iter().filter(|(_, member)| member.state == MemberState::Normal);
+    let candidate = |(id, member): (&Uuid, &cluster::metadata::Member)| Candidate {
+        node: *id,
+        data_centre: member.data_center.clone(),
+        rack: member.rack.clone(),
+        alive: is_alive(id),
+    };
+    normal.map(candidate).collect()
+}

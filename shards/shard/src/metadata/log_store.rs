@@ -1,0 +1,98 @@
+//! The log of the metadata in tables of `system`, as the group wants it: [`consensus::LogStore`].
+//!
+//! Everything but the mark of decided records is durable before a call returns, whatever the mode of the commit log.
+//! Timestamps ascend from call to call, and from start to start, so that a record which takes the place of one that was
+//! removed is not hidden by the removal.
+
+use super::rows::{Slot, read_log, read_slot, records_added, records_removed, slot_written};
+use crate::shard_state::Shard;
+use consensus::{LogStore, Record, StoreError, Stored};
+use model::{Mutation, Schema};
+use std::cell::Cell;
+use std::rc::Rc;
+
+/// The durable storage of this node's part in the group.
+pub(super) struct TableLog {
+    shard: Shard,
+    /// The timestamp of the last change, microseconds.
+    timestamp: Rc<Cell<i64>>,
+}
+
+impl TableLog {
+    pub(super) fn new(shard: Shard) -> TableLog {
+        TableLog { shard, timestamp: Rc::default() }
+    }
+
+    fn next_timestamp(&self) -> i64 {
+        // The clock of the shard never goes back, not even from one start to the next.
+        let next = self.shard.clock().timestamp().max(self.timestamp.get() + 1);
+        self.timestamp.set(next);
+        next
+    }
+
+    async fn write(&self, mutation: Mutation) -> Result<(), StoreError> {
+        self.shard.store().apply(mutation, true).await.map_err(failed)?;
+        self.shard.store().sync().await.map_err(failed)
+    }
+
+    async fn write_slot(&self, slot: Slot, value: Vec<u8>) -> Result<(), StoreError> {
+        self.write(slot_written(&self.schema(), slot, value, self.next_timestamp())).await
+    }
+
+    async fn remove(&self, first: u64, last: u64) -> Result<(), StoreError> {
+        let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
+        let timestamp = self.next_timestamp();
+        self.write(records_removed(&self.schema(), (first, last), timestamp, now_in_seconds)).await
+    }
+
+    fn schema(&self) -> std::sync::Arc<Schema> {
+        self.shard.schema()
+    }
+}
+
+impl LogStore for TableLog {
+    async fn load(&self) -> Result<Stored, StoreError> {
+        let (store, schema) = (self.shard.store(), self.schema());
+        let slot = |slot| read_slot(store, &schema, slot);
+        let records = read_log(store, &schema).await.map_err(failed)?;
+        Ok(Stored {
+            vote: slot(Slot::Vote).await.map_err(failed)?,
+            committed: slot(Slot::Committed).await.map_err(failed)?,
+            purged: slot(Slot::Purged).await.map_err(failed)?,
+            snapshot: slot(Slot::Snapshot).await.map_err(failed)?,
+            records: records.into_iter().map(|(index, bytes)| Record { index, bytes }).collect(),
+        })
+    }
+
+    async fn save_vote(&self, vote: Vec<u8>) -> Result<(), StoreError> {
+        self.write_slot(Slot::Vote, vote).await
+    }
+
+    async fn save_committed(&self, mark: Vec<u8>) -> Result<(), StoreError> {
+        let mark = slot_written(&self.schema(), Slot::Committed, mark, self.next_timestamp());
+        self.shard.store().apply(mark, true).await.map_err(failed)
+    }
+
+    async fn append(&self, records: Vec<Record>) -> Result<(), StoreError> {
+        let added = records.iter().map(|record| (record.index, &record.bytes[..]));
+        self.write(records_added(&self.schema(), added, self.next_timestamp())).await
+    }
+
+    async fn truncate(&self, from: u64) -> Result<(), StoreError> {
+        self.remove(from, u64::MAX).await
+    }
+
+    async fn purge(&self, up_to: u64, mark: Vec<u8>) -> Result<(), StoreError> {
+        // The mark first: records before it are of no account at a start.
+        self.write_slot(Slot::Purged, mark).await?;
+        self.remove(0, up_to).await
+    }
+
+    async fn save_snapshot(&self, snapshot: Vec<u8>) -> Result<(), StoreError> {
+        self.write_slot(Slot::Snapshot, snapshot).await
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> StoreError {
+    StoreError(error.to_string())
+}

@@ -1,0 +1,112 @@
+//! Applying what the cluster has agreed on: [`consensus::StateMachine`].
+
+use super::rows::{Slot, slot_written};
+use super::snapshot::{self, Snapshot};
+use crate::definitions::step::{self, Prepared, Step};
+use crate::shard_state::Shard;
+use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
+use consensus::{StateMachine, StoreError};
+use model::Failure;
+
+/// The metadata and the schema of this node.
+pub(super) struct Machine {
+    shard: Shard,
+}
+
+impl Machine {
+    pub(super) fn new(shard: Shard) -> Machine {
+        Machine { shard }
+    }
+
+    /// Makes a change of the schema on this node: as it has worked it out itself, or as its rows tell.
+    async fn change_schema(&self, update: &SchemaUpdate) -> Result<(), Failure> {
+        let _turn = self.shard.definitions().begin().await;
+        if let Some(own) = self.shard.metadata().take_own(update.after) {
+            return own.await;
+        }
+        self.follow(update).await
+    }
+
+    async fn follow(&self, update: &SchemaUpdate) -> Result<(), Failure> {
+        let step = Step::learned(&self.shard, update)?;
+        let prepared = step.prepare(&self.shard).await.unwrap_or_else(|failure| {
+            tracing::error!(%failure, "a change of the schema is made without what should come before it");
+            Prepared::default()
+        });
+        step.make(&self.shard, prepared).await
+    }
+
+    /// Makes the schema of this node that of a snapshot.
+    async fn become_like(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        let _turn = self.shard.definitions().begin().await;
+        let changes = snapshot.changes_of(&self.shard.schema()).map_err(|error| StoreError(error.to_string()))?;
+        for update in &changes {
+            self.follow(update).await.map_err(failed)?;
+        }
+        let (version, timestamp) = (snapshot.metadata.schema_version, snapshot.metadata.schema_timestamp);
+        step::adopt_version(&self.shard, version, timestamp).await.map_err(failed)
+    }
+
+    /// Stores `metadata` and makes them the current ones; places data on their members.
+    async fn advance(&self, metadata: Metadata) -> Result<(), StoreError> {
+        let shard = &self.shard;
+        let timestamp = shard.clock().timestamp();
+        let stored = slot_written(&shard.schema(), Slot::Metadata, metadata.encode(), timestamp);
+        shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
+        shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;
+        place(shard, &metadata).await?;
+        shard.metadata().advance(metadata);
+        Ok(())
+    }
+}
+
+/// Places data on the members, if this node is one and they are not those that it knows.
+pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
+    let nodes = metadata.nodes();
+    let is_member = metadata.members.contains_key(&shard.host_id());
+    if is_member && nodes != shard.topology().nodes() {
+        shard.switch_topology(nodes, metadata.epoch).await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn failed(failure: Failure) -> StoreError {
+    StoreError(failure.to_string())
+}
+
+impl StateMachine for Machine {
+    async fn apply(&self, index: u64, command: &[u8]) -> Result<Vec<u8>, StoreError> {
+        let current = self.shard.metadata().current();
+        if index <= current.epoch {
+            // An earlier run has applied it, and nobody waits for the answer any more.
+            return Ok(Rejected::encode_answer(&Ok(())));
+        }
+        let command = Command::decode(command).map_err(|error| StoreError(error.to_string()))?;
+        let mut metadata = Metadata::clone(&current);
+        let answer = metadata.apply(index, &command);
+        match (&answer, &command) {
+            (Ok(()), Command::Schema(update)) => self.change_schema(update).await.map_err(failed)?,
+            (Ok(()), Command::Create { keyspaces, .. }) => {
+                let schema = self.shard.schema();
+                let first = snapshot::with_keyspaces(&schema, keyspaces, metadata.clone()).map_err(StoreError)?;
+                self.become_like(&first).await?;
+            }
+            _ => {}
+        }
+        self.advance(metadata).await?;
+        Ok(Rejected::encode_answer(&answer))
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Snapshot::encode(&self.shard.metadata().current(), &self.shard.schema_ref())
+    }
+
+    async fn restore(&self, index: u64, snapshot: &[u8]) -> Result<(), StoreError> {
+        if index <= self.shard.metadata().current().epoch {
+            return Ok(());
+        }
+        let snapshot = Snapshot::decode(&self.shard.schema(), snapshot).map_err(StoreError)?;
+        self.become_like(&snapshot).await?;
+        self.advance(snapshot.metadata).await
+    }
+}

@@ -1,0 +1,135 @@
+//! This node as a member of the cluster: opening the log at a start, the first member of a new cluster, and what a
+//! start tells the others.
+
+use super::log_store::TableLog;
+use super::machine::{Machine, place};
+use super::peers::PeerTransport;
+use super::rows::{Slot, read_slot};
+use super::snapshot;
+use crate::schema::local::RELEASE_VERSION;
+use crate::shard_state::{ProposalError, Shard};
+use crate::start_error::StartError;
+use cluster::metadata::{Command, Member, MemberState, Metadata};
+use consensus::{Config, Group, Timings};
+use runtime::Class;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// The oldest and the newest version of messages between nodes that this program speaks.
+const MESSAGES: (u16, u16) = (1, 1);
+/// How long the first entries of a cluster may take, which only this node's disk decides on.
+const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// This node as it describes itself to the others.
+pub(super) fn own_member(shard: &Shard) -> Member {
+    let (config, node) = (shard.config(), shard.identity().node(shard.config(), runtime::shard_count() as u16));
+    Member {
+        state: MemberState::Normal,
+        address: node.address,
+        native_address: SocketAddr::new(config.rpc_address, config.native_port),
+        data_center: node.data_center,
+        rack: node.rack,
+        tokens: node.tokens.iter().map(|token| token.to_string()).collect(),
+        shards: node.shards.shards,
+        ignore_msb: node.shards.ignore_msb,
+        release_version: RELEASE_VERSION.into(),
+        messages: MESSAGES,
+        features: 0,
+    }
+}
+
+/// Opens the log on shard 0, at the end of a start. A node that has data of its own and belongs to no cluster, or that
+/// has no seeds to ask, becomes a cluster of one; any other one that belongs to none has to join
+/// ([`Shard::join_cluster`]).
+pub(crate) async fn open(shard: &Shard, is_first_start: bool) -> Result<(), StartError> {
+    let stored = read_slot(shard.store(), &shard.schema(), Slot::Metadata).await?;
+    if let Some(stored) = stored {
+        let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
+        check_unchanged(shard, &metadata)?;
+        place(shard, &metadata).await.map_err(failed)?;
+        shard.metadata().advance(metadata);
+    }
+    let config = Config { me: shard.host_id(), timings: Timings::default() };
+    let (log, transport) = (TableLog::new(shard.clone()), PeerTransport::new(shard.clone()));
+    let group = Group::start(config, log, transport, Machine::new(shard.clone())).await.map_err(failed)?;
+    shard.metadata().open(group);
+    let metadata = shard.metadata().current();
+    if metadata.cluster_id.is_nil() {
+        if !is_first_start || shard.other_seeds().is_empty() {
+            create(shard).await?;
+        }
+    } else if metadata.members.len() == 1 {
+        announce_restart(shard).await.map_err(|error| StartError::Failed(format!("{error:?}")))?;
+    }
+    runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone()));
+    Ok(())
+}
+
+/// Makes this node the first member of a new cluster, with the keyspaces that it has.
+pub(super) async fn create(shard: &Shard) -> Result<(), StartError> {
+    let Some(group) = shard.metadata().group() else { return Ok(()) };
+    group.create().await.map_err(failed)?;
+    let (schema, schema_timestamp) = (shard.schema(), shard.clock().timestamp());
+    let command = Command::Create {
+        cluster_id: crate::schema::random_uuid(),
+        cluster_name: shard.config().cluster_name.clone(),
+        partitioner: shard.config().partitioner.simple_name().into(),
+        schema_version: schema.version,
+        schema_timestamp,
+        keyspaces: snapshot::compressed_keyspaces(&schema, schema_timestamp),
+        host_id: shard.host_id(),
+        member: Box::new(own_member(shard)),
+    };
+    let deadline = runtime::now().after(CREATION_TIMEOUT);
+    match shard.metadata().propose(&command, deadline).await {
+        Ok(_) | Err(ProposalError::Rejected(_)) => Ok(()),
+        Err(ProposalError::NotMade(text) | ProposalError::Unknown(text)) => Err(StartError::Failed(text)),
+    }
+}
+
+/// Refuses what must not change from one start to the next, with Cassandra's texts.
+fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), StartError> {
+    let config = shard.config();
+    let refuse = |text: String| Err(StartError::Failed(text));
+    if metadata.left.contains(&shard.host_id()) {
+        return refuse(
+            "This node was decommissioned and will not rejoin the ring unless cassandra.override_decommission=true has \
+             been set, or all existing data is removed and the node is bootstrapped again"
+                .into(),
+        );
+    }
+    let Some(member) = metadata.members.get(&shard.host_id()) else { return Ok(()) };
+    if metadata.cluster_name != config.cluster_name {
+        let (saved, configured) = (&metadata.cluster_name, &config.cluster_name);
+        return refuse(format!("Saved cluster name {saved} != configured name {configured}"));
+    }
+    for (what, flag, now, before) in [
+        ("data center", "ignore_dc", &config.data_center, &member.data_center),
+        ("rack", "ignore_rack", &config.rack, &member.rack),
+    ] {
+        if now != before {
+            return refuse(format!(
+                "Cannot start node if snitch's {what} ({now}) differs from previous {what} ({before}). Please fix the \
+                 snitch configuration, decommission and rebootstrap this node or use the flag \
+                 -Dcassandra.{flag}=true."
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Tells the others what has changed about this node since they last heard of it, if anything has.
+pub(super) async fn announce_restart(shard: &Shard) -> Result<(), ProposalError> {
+    let (metadata, host_id) = (shard.metadata().current(), shard.host_id());
+    let Some(known) = metadata.members.get(&host_id) else { return Ok(()) };
+    let now = Member { state: known.state, tokens: known.tokens.clone(), ..own_member(shard) };
+    if *known == now {
+        return Ok(());
+    }
+    let restart = Command::Restart { host_id, member: Box::new(now) };
+    shard.metadata().propose(&restart, runtime::now().after(CREATION_TIMEOUT)).await.map(|_| ())
+}
+
+pub(super) fn failed(error: impl std::fmt::Display) -> StartError {
+    StartError::Failed(format!("the cluster's metadata: {error}"))
+}

@@ -1,0 +1,22 @@
+//! This node's part in what the cluster agrees on: the log and the state that it changes, on shard 0.
+//!
+//! 1. A start opens the log ([`membership::open`]). The first start of a node without other seeds makes a cluster of
+//!    one; any other node that belongs to no cluster yet joins one before it serves clients ([`joining`]).
+//! 2. The group (crate `consensus`) decides on entries. [`machine`] applies them: changes of the schema are made on all
+//!    cores, changes of members place data anew.
+//! 3. While a node leads the group it keeps the group's members equal to the metadata's, and chooses who votes
+//!    ([`group_members`]).
+//!
+//! What nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
+//!
+//! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
+//! a crash in the middle of it; then it takes effect again, which changes nothing more.
+
+pub(crate) mod group_members;
+pub(crate) mod joining;
+mod log_store;
+mod machine;
+pub(crate) mod membership;
+pub(crate) mod peers;
+mod rows;
+mod snapshot;

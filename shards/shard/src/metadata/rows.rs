@@ -1,0 +1,114 @@
+//! The two hidden tables of `system` that hold the metadata and their log.
+//!
+//! | table | partition | rows |
+//! |---|---|---|
+//! | `helenus_metadata` | a [`Slot`]'s name | one: its bytes |
+//! | `helenus_metadata_log` | `log` | one per record: its index and its bytes |
+
+use crate::schema::Error;
+use crate::schema::cells::{RowReader, RowWriter, read_partition};
+use crate::schema::rows::system_table;
+use crate::schema::system_tables::{METADATA, METADATA_LOG};
+use engine::Store;
+use model::mutation::{Clustering, ClusteringBound, push_clustering};
+use model::row::Deletion;
+use model::{Mutation, MutationBuilder, Schema};
+
+/// The only partition of the log.
+const LOG: &[u8] = b"log";
+
+/// A value that is replaced as a whole.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Slot {
+    /// The metadata that this node has applied.
+    Metadata,
+    /// For whom the member votes.
+    Vote,
+    /// Up to where the member knows records to be decided.
+    Committed,
+    /// Up to where records were removed.
+    Purged,
+    /// The last snapshot.
+    Snapshot,
+}
+
+impl Slot {
+    fn key(self) -> &'static [u8] {
+        match self {
+            Slot::Metadata => b"metadata",
+            Slot::Vote => b"vote",
+            Slot::Committed => b"committed",
+            Slot::Purged => b"purged",
+            Slot::Snapshot => b"snapshot",
+        }
+    }
+}
+
+/// The bytes of a slot, if it was ever written.
+pub(super) async fn read_slot(store: &Store, schema: &Schema, slot: Slot) -> Result<Option<Vec<u8>>, Error> {
+    let table = system_table(schema, "system", METADATA);
+    let rows = read_partition(store, table, slot.key()).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    Ok(RowReader::new(table, row).bytes("value")?.map(<[u8]>::to_vec))
+}
+
+/// The change that replaces a slot.
+pub(super) fn slot_written(schema: &Schema, slot: Slot, value: Vec<u8>, timestamp: i64) -> Mutation {
+    let table = system_table(schema, "system", METADATA);
+    let mut mutation = MutationBuilder::new(schema.partitioner, slot.key());
+    RowWriter::new(table, &[], timestamp).set("value", value).finish(mutation.table(table.id));
+    mutation.finish()
+}
+
+/// The records of the log in order, each with its index.
+pub(super) async fn read_log(store: &Store, schema: &Schema) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+    let table = system_table(schema, "system", METADATA_LOG);
+    let mut records = Vec::new();
+    for row in read_partition(store, table, LOG).await? {
+        let row = RowReader::new(table, &row);
+        let index = u64::try_from(row.bigint("index")?).map_err(|_| row.malformed("index"))?;
+        let record = row.bytes("record")?.ok_or_else(|| row.malformed("record"))?;
+        records.push((index, record.to_vec()));
+    }
+    Ok(records)
+}
+
+/// The change that adds records to the log.
+pub(super) fn records_added<'r>(
+    schema: &Schema,
+    records: impl Iterator<Item = (u64, &'r [u8])>,
+    timestamp: i64,
+) -> Mutation {
+    let table = system_table(schema, "system", METADATA_LOG);
+    let mut mutation = MutationBuilder::new(schema.partitioner, LOG);
+    mutation.table(table.id);
+    for (index, record) in records {
+        RowWriter::new(table, &[&clustering(index)], timestamp).set("record", record).finish(&mut mutation);
+    }
+    mutation.finish()
+}
+
+/// The change that removes the records from index `first` to `last`.
+pub(super) fn records_removed(
+    schema: &Schema,
+    (first, last): (u64, u64),
+    timestamp: i64,
+    now_in_seconds: i64,
+) -> Mutation {
+    let table = system_table(schema, "system", METADATA_LOG);
+    let mut mutation = MutationBuilder::new(schema.partitioner, LOG);
+    let deletion = Deletion { timestamp, local_deletion_time: now_in_seconds };
+    let bounds = [first, last].map(|index| {
+        let mut prefix = Vec::new();
+        push_clustering(&mut prefix, &clustering(index));
+        prefix
+    });
+    let bound = |prefix| ClusteringBound { prefix: Clustering(prefix), inclusive: true };
+    mutation.table(table.id).delete_range(bound(&bounds[0]), bound(&bounds[1]), deletion);
+    mutation.finish()
+}
+
+/// The serialised form of an index. It is stored as a bigint, so the highest indexes are those that never come.
+fn clustering(index: u64) -> [u8; 8] {
+    i64::try_from(index).unwrap_or(i64::MAX).to_be_bytes()
+}

@@ -1,0 +1,138 @@
+//! What the cluster agrees on, as shard 0 of this node has applied it, and the way to propose changes.
+//!
+//! A proposal of this node is *made* here like one of any other node: when the log has it, the state machine (module
+//! `metadata`) applies it in its turn. For a change of the schema that this node has worked out itself it finds the
+//! future that makes it ([`MetadataLog::expect_own`]) instead of learning the change from its rows.
+
+use cluster::metadata::{Command, Metadata, Rejected};
+use consensus::{Group, ProposeError};
+use model::Failure;
+use runtime::Instant;
+use runtime::gate::{Permit, Semaphore};
+use runtime::sync::Condition;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::pin::Pin;
+use std::rc::Rc;
+use uuid::Uuid;
+
+/// What makes a change of the schema on this node.
+pub(crate) type Making = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
+
+/// The metadata of shard 0, and its part in the group that agrees on them.
+pub(crate) struct MetadataLog {
+    current: RefCell<Rc<Metadata>>,
+    applied: Condition,
+    group: OnceCell<Group>,
+    /// One permit: one proposal of a DDL statement at a time.
+    proposals: Semaphore,
+    /// Changes of the schema that this node has proposed, by the version that they make.
+    own: RefCell<BTreeMap<Uuid, Making>>,
+}
+
+/// Why a proposal of this node is not in effect.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum ProposalError {
+    /// It came when the metadata had changed already.
+    Rejected(Rejected),
+    /// It is not in the log and never will be.
+    NotMade(String),
+    /// It may be in the log, now or later.
+    Unknown(String),
+}
+
+impl Default for MetadataLog {
+    fn default() -> MetadataLog {
+        MetadataLog {
+            current: RefCell::default(),
+            applied: Condition::default(),
+            group: OnceCell::new(),
+            proposals: Semaphore::new(1),
+            own: RefCell::default(),
+        }
+    }
+}
+
+impl MetadataLog {
+    /// The metadata after the last entry that this node has applied.
+    pub(crate) fn current(&self) -> Rc<Metadata> {
+        self.current.borrow().clone()
+    }
+
+    /// Makes `metadata` the current ones.
+    pub(crate) fn advance(&self, metadata: Metadata) {
+        *self.current.borrow_mut() = Rc::new(metadata);
+        self.applied.notify();
+    }
+
+    /// Waits until this node has applied the entry at `epoch`.
+    pub(crate) async fn wait_for(&self, epoch: u64) {
+        self.applied.wait(|| (self.current.borrow().epoch >= epoch).then_some(())).await;
+    }
+
+    /// Waits until the metadata that this node has applied are as `is_so` says.
+    pub(crate) async fn wait_until(&self, is_so: impl Fn(&Metadata) -> bool) {
+        self.applied.wait(|| is_so(&self.current.borrow()).then_some(())).await;
+    }
+
+    /// The group that agrees on the metadata; `None` before the node has opened its log.
+    pub(crate) fn group(&self) -> Option<&Group> {
+        self.group.get()
+    }
+
+    /// Takes part in `group` from now on. To be called once.
+    pub(crate) fn open(&self, group: Group) {
+        let is_first = self.group.set(group).is_ok();
+        debug_assert!(is_first, "the log is opened once");
+    }
+
+    /// Waits for the right to propose a change of the schema.
+    pub(crate) async fn begin_proposal(&self) -> Permit {
+        self.proposals.acquire(1).await
+    }
+
+    /// Keeps what makes the change of the schema to `version`, which is going to be proposed.
+    pub(crate) fn expect_own(&self, version: Uuid, making: Making) {
+        self.own.borrow_mut().insert(version, making);
+    }
+
+    /// Forgets a change that is not in the log and never will be.
+    pub(crate) fn forget_own(&self, version: Uuid) {
+        self.own.borrow_mut().remove(&version);
+    }
+
+    /// What makes the change to `version` here, if this node has proposed it.
+    pub(crate) fn take_own(&self, version: Uuid) -> Option<Making> {
+        self.own.borrow_mut().remove(&version)
+    }
+
+    /// Proposes a change. Returns its epoch once this node has applied it.
+    pub(crate) async fn propose(&self, command: &Command, deadline: Instant) -> Result<u64, ProposalError> {
+        let Some(group) = self.group.get() else {
+            return Err(ProposalError::NotMade("This node has not joined the cluster yet".into()));
+        };
+        let (epoch, answer) = group.propose(command.encode(), deadline).await.map_err(|error| {
+            let text = format!("The cluster did not agree on a change of its metadata: {error}");
+            match error {
+                ProposeError::Unknown => ProposalError::Unknown(text),
+                _ => ProposalError::NotMade(text),
+            }
+        })?;
+        match Rejected::decode_answer(&answer) {
+            Ok(Ok(())) => {}
+            Ok(Err(rejected)) => {
+                // Whoever looks again must see what the command did not fit.
+                runtime::timeout(deadline.since(runtime::now()), self.wait_for(epoch)).await;
+                return Err(ProposalError::Rejected(rejected));
+            }
+            Err(error) => return Err(ProposalError::Unknown(format!("An answer of the metadata log: {error}"))),
+        }
+        match runtime::timeout(deadline.since(runtime::now()), self.wait_for(epoch)).await {
+            Some(()) => Ok(epoch),
+            None => Err(ProposalError::Unknown(
+                "The cluster agreed on a change of its metadata, but this node did not make it in time".into(),
+            )),
+        }
+    }
+}
