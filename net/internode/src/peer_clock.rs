@@ -51,7 +51,11 @@ impl PeerClock {
     /// The own time at which the peer's clock shows `deadline`.
     pub(crate) fn own_time(&self, deadline: u64) -> Instant {
         let difference = self.current.min(self.previous);
-        let micros = (deadline as i64).wrapping_add(difference).max(0) as u64;
+        let micros = if difference < 0 {
+            deadline.saturating_sub(difference.unsigned_abs())
+        } else {
+            deadline.saturating_add(difference.unsigned_abs())
+        };
         Instant(micros.saturating_mul(1000))
     }
 }
@@ -82,6 +86,12 @@ mod tests {
         }
         let least = clock.own_time(0).0 / 1000;
         assert!((80..=160).contains(&least), "{least} of 240");
+    }
+
+    #[test]
+    fn a_deadline_far_away_stays_far_away() {
+        assert_eq!(PeerClock::new(at(5), 0).own_time(u64::MAX), Instant(u64::MAX));
+        assert_eq!(PeerClock::new(at(0), 5).own_time(3), Instant(0));
     }
 
     #[test]

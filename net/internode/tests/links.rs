@@ -3,6 +3,10 @@
 
 #[path = "links/faults.rs"]
 mod faults;
+#[path = "links/handshake.rs"]
+mod handshake;
+#[path = "links/limits.rs"]
+mod limits;
 #[path = "links/messages.rs"]
 mod messages;
 #[path = "links/world.rs"]
