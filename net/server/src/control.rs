@@ -8,6 +8,7 @@ use runtime::{Accepted, ShardId};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::net::IpAddr;
+use uuid::Uuid;
 
 /// The most control messages that may wait in the queue from one core to another.
 pub(crate) const CONTROL_MESSAGES_MAX: usize = 1024;
@@ -22,6 +23,10 @@ pub(crate) enum Control {
     Failed(Consequence),
     /// From shard 0: serve this connection. The port is the shard-aware one, which SUPPORTED names.
     Connection(Accepted, u16),
+    /// From shard 0: serve this connection of another node.
+    PeerConnection(Accepted),
+    /// From shard 0: the node belongs to the cluster with this id.
+    Joined(Uuid),
     /// To shard 0: a connection of this client has closed.
     Closed(IpAddr),
     /// From shard 0: finish the requests under way and close all connections.

@@ -1,5 +1,7 @@
 //! How a node ends, and why.
 
+use shard::StartError;
+
 /// How a node ended: the process's exit code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
@@ -21,4 +23,14 @@ pub struct StopReason {
     pub text: String,
     /// How the process ends.
     pub exit: Exit,
+}
+
+impl From<StartError> for StopReason {
+    fn from(error: StartError) -> StopReason {
+        match error {
+            StartError::Corrupt(text) => StopReason { text, exit: Exit::Corrupt },
+            StartError::Failed(text) => StopReason { text, exit: Exit::Misconfigured },
+            other => StopReason { text: format!("{other:?}"), exit: Exit::Misconfigured },
+        }
+    }
 }

@@ -16,6 +16,7 @@ pub mod data_dir;
 mod disk_policy;
 mod exit;
 pub mod http;
+mod internode;
 mod node;
 mod node_state;
 mod operation_names;

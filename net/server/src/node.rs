@@ -2,7 +2,8 @@
 //!
 //! 1. Shard 0 claims the data directory and lets the others begin.
 //! 2. Every shard starts its actor ([`shard::Shard::start`]), which waits until all are ready.
-//! 3. Shard 0 binds the ports, calls `ready`, accepts connections and hands them to the shards.
+//! 3. Shard 0 listens for other nodes, joins its cluster, binds the ports for clients, calls `ready`, accepts
+//!    connections and hands them to the shards.
 //! 4. On the signal to stop, shard 0 accepts no more connections, requests under way are finished and answered,
 //!    connections are closed, and the shards stop together.
 //!
@@ -14,10 +15,11 @@ use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
 use crate::cql::registry::ConnectionRegistry;
 use crate::data_dir::DataDir;
 use crate::exit::{Exit, StopReason};
+use crate::internode::NodeLinks;
 use crate::service::{Ready, Service};
 use runtime::sync::{Either, race};
 use runtime::{Mesh, ShardId};
-use shard::{NoPeers, Shard, StartError};
+use shard::Shard;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -75,14 +77,17 @@ impl Node {
         }
 
         let registry = Rc::new(ConnectionRegistry::default());
-        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone(), Rc::new(NoPeers));
+        let links = NodeLinks::default();
+        let peers = Rc::new(links.clone());
+        let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone(), peers);
         let shard = match race(start, control.aborted()).await {
             Either::Left(Ok(shard)) => shard,
-            Either::Left(Err(error)) => return abort(&control, me, start_failure(error)).await,
+            Either::Left(Err(error)) => return abort(&control, me, error.into()).await,
             Either::Right(exit) => return exit,
         };
+        links.open(&shard);
         let simulated = self.simulated;
-        let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), simulated);
+        let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), links, simulated);
         if let Some(directory) = directory {
             let marked = directory.mark(shard.host_id(), runtime::shard_count()).await;
             let served = match marked {
@@ -104,14 +109,6 @@ impl Node {
                 Exit::Misconfigured
             }
         }
-    }
-}
-
-fn start_failure(error: StartError) -> StopReason {
-    match error {
-        StartError::Corrupt(text) => StopReason { text, exit: Exit::Corrupt },
-        StartError::Failed(text) => StopReason { text, exit: Exit::Misconfigured },
-        other => StopReason { text: format!("{other:?}"), exit: Exit::Misconfigured },
     }
 }
 

@@ -12,6 +12,7 @@ use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::exit::{Exit, StopReason};
 use crate::http;
+use crate::internode::{NodeLinks, listener};
 use crate::node_state::NodeState;
 use runtime::sync::{Either, Latch, race};
 use runtime::{JoinHandle, Listener, ShardId};
@@ -44,6 +45,7 @@ pub(crate) struct Service {
     context: Rc<Context>,
     connections: Rc<Connections>,
     control: Rc<ControlPort>,
+    links: NodeLinks,
 }
 
 impl Service {
@@ -52,11 +54,40 @@ impl Service {
         shard: Shard,
         registry: Rc<ConnectionRegistry>,
         control: Rc<ControlPort>,
+        links: NodeLinks,
         simulated: bool,
     ) -> Service {
         let context = Rc::new(Context::new(config, shard, registry.metrics.clone(), simulated));
         let connections = Connections::new(context.clone(), registry, control.clone());
-        Service { context, connections, control }
+        Service { context, connections, control, links }
+    }
+
+    /// Shard 0: listens for other nodes and becomes a member of the cluster. Returns the task that accepts their
+    /// connections.
+    async fn join(&self, closing: &Latch) -> Result<Option<JoinHandle<()>>, StopReason> {
+        let shard = &self.context.shard;
+        let config = shard.node_config();
+        let address = SocketAddr::new(config.listen_address, config.storage_port);
+        let accepting = match listener::listen(address).await {
+            Ok(listener) => {
+                let serving = listener::serve(listener, self.links.clone(), self.control.clone(), closing.clone());
+                Some(runtime::spawn(serving))
+            }
+            Err(error) if shard.is_alone() && shard.other_seeds().is_empty() => {
+                tracing::warn!(%address, %error, "no other node can join this one, because it cannot listen for them");
+                None
+            }
+            Err(error) => {
+                let text = format!("cannot listen for other nodes on {address}: {error}");
+                return Err(StopReason { text, exit: Exit::Misconfigured });
+            }
+        };
+        shard.join_cluster().await?;
+        if let Some(cluster_id) = shard.cluster_id() {
+            self.links.joined(cluster_id);
+            self.control.broadcast(ShardId(0), || Control::Joined(cluster_id)).await;
+        }
+        Ok(accepting)
     }
 
     /// Shard 0: serves until the node is asked to stop and all shards have drained. Calls `ready` once the ports are
@@ -64,6 +95,8 @@ impl Service {
     pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
         let context = &self.context;
         let me = ShardId(0);
+        let stopping = Latch::default();
+        let peers_accepting = self.join(&stopping).await?;
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
             let plain = self.bind(context.config.node.native_port).await?;
@@ -78,7 +111,6 @@ impl Service {
         ready(&Ready { listening, shards: runtime::shard_count() });
 
         let node = NodeState::new(context.config.clone(), context.shard.clone(), context.simulated);
-        let stopping = Latch::default();
         let listener = admin::listener::listen(&node).await;
         let commands =
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
@@ -120,13 +152,14 @@ impl Service {
             }
         }
         stopping.set();
-        for task in commands.into_iter().chain(scrapes) {
+        for task in commands.into_iter().chain(scrapes).chain(peers_accepting) {
             task.await;
         }
         if !is_drained {
             self.drain_all(accepting).await;
         }
         self.control.broadcast(me, || Control::Stop).await;
+        self.links.close();
         Ok(())
     }
 
@@ -164,12 +197,17 @@ impl Service {
                     context.shard_aware_port.set(shard_aware_port);
                     self.connections.open(accepted);
                 }
+                Control::PeerConnection(accepted) => self.links.attach(accepted),
+                Control::Joined(cluster_id) => self.links.joined(cluster_id),
                 Control::Drain => {
                     self.connections.close();
                     self.connections.drain().await;
                     self.control.send(ShardId(0), Control::Drained).await;
                 }
-                Control::Stop => return Ok(()),
+                Control::Stop => {
+                    self.links.close();
+                    return Ok(());
+                }
                 Control::Abort(exit) => return Err(exit),
                 Control::Begin | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
             }

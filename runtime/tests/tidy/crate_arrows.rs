@@ -3,7 +3,7 @@
 //! ```text
 //! 6  cli -> server load sstable runtime model     the one binary
 //! 5  sim -> server wire runtime model      load -> wire runtime model      micro -> server runtime model
-//! 4  server -> shard wire cluster runtime model
+//! 4  server -> shard wire cluster internode runtime model
 //! 3  shard  -> engine cql cluster consensus model runtime
 //! 2  engine -> sstable model runtime
 //! 1  sstable -> model runtime      cql -> model      cluster -> model      wire -> model

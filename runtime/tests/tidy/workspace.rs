@@ -177,7 +177,7 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         name: "server",
         folder: "net/server",
-        dependencies: &["shard", "wire", "cluster", "runtime", "model"],
+        dependencies: &["shard", "wire", "cluster", "internode", "runtime", "model"],
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,

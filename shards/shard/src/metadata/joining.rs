@@ -43,6 +43,22 @@ impl Shard {
         self.config().seeds.iter().copied().filter(|seed| *seed != own).collect()
     }
 
+    /// The id of the cluster that this node belongs to, if it belongs to one. To be asked on shard 0.
+    pub fn cluster_id(&self) -> Option<Uuid> {
+        let metadata = self.metadata().current();
+        (!metadata.cluster_id.is_nil()).then_some(metadata.cluster_id)
+    }
+
+    /// Whether this node belongs to a cluster of its own. To be asked on shard 0.
+    pub fn is_alone(&self) -> bool {
+        self.cluster_id().is_some() && self.metadata().current().members.len() == 1
+    }
+
+    /// Whether a node has left the cluster, as far as this core knows: shard 0 does.
+    pub fn has_left(&self, host_id: Uuid) -> bool {
+        self.metadata().current().left.contains(&host_id)
+    }
+
     /// Makes this node a member of its cluster, or hears what it missed if it is one. To be called on shard 0, once
     /// this node answers others, before clients are served.
     ///

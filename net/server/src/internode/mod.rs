@@ -1,0 +1,141 @@
+//! This node among others: the links of each core, and what serves the messages of other nodes.
+//!
+//! 1. Every core makes its [`NodeLinks`] before its actor starts, because the actor asks other nodes through them; they
+//!    work from [`NodeLinks::open`] on, when the node's host id is known.
+//! 2. Shard 0 listens on the storage port ([`listener`]) and hands each connection to the core that its source port
+//!    names.
+//! 3. Once the node belongs to a cluster, connections name its id ([`NodeLinks::joined`]).
+
+pub(crate) mod listener;
+
+use internode::{
+    CallError, Handler, Identity, Lane, Links, Options, PeerIdentity, Refusal, RefusalReason, Replier, Versions,
+};
+use model::key::IGNORE_MSB;
+use runtime::{Accepted, Instant};
+use shard::{PeerCall, PeerFailure, PeerLane, Peers, Shard, Verb};
+use std::cell::OnceCell;
+use std::rc::Rc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The versions of messages between nodes that this program speaks.
+const VERSIONS: Versions = Versions { min: 1, max: 1 };
+/// How long a message that nobody answers may wait to be sent.
+const POST_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The links of one core. Cloning shares them.
+#[derive(Clone, Default)]
+pub(crate) struct NodeLinks {
+    links: Rc<OnceCell<Links>>,
+}
+
+impl NodeLinks {
+    /// Begins to talk to other nodes, on behalf of `shard`.
+    pub(crate) fn open(&self, shard: &Shard) {
+        let config = shard.node_config();
+        let identity = Identity {
+            cluster_name: config.cluster_name.clone(),
+            cluster_id: None,
+            host_id: shard.host_id(),
+            address: (config.listen_address, config.storage_port).into(),
+            data_center: config.data_center.clone(),
+            rack: config.rack.clone(),
+            shard: runtime::current_shard(),
+            shards: runtime::shard_count() as u16,
+            ignore_msb: IGNORE_MSB,
+            versions: VERSIONS,
+            features: 0,
+        };
+        let options = Options { source: Some(config.listen_address), ..Options::default() };
+        let links = Links::new(options, identity, Rc::new(Requests { shard: shard.clone() }));
+        let is_first = self.links.set(links).is_ok();
+        debug_assert!(is_first, "links are opened once");
+    }
+
+    /// Names the cluster on connections made from now on.
+    pub(crate) fn joined(&self, cluster_id: Uuid) {
+        if let Some(links) = self.links.get() {
+            let identity = Identity::clone(&links.identity());
+            links.set_identity(Identity { cluster_id: Some(cluster_id), ..identity });
+        }
+    }
+
+    /// Serves a connection that another node has made.
+    pub(crate) fn attach(&self, accepted: Accepted) {
+        if let Some(links) = self.links.get() {
+            links.attach(accepted);
+        }
+    }
+
+    /// Closes all connections to and from other nodes.
+    pub(crate) fn close(&self) {
+        if let Some(links) = self.links.get() {
+            links.close();
+        }
+    }
+}
+
+fn lane(lane: PeerLane) -> Lane {
+    match lane {
+        PeerLane::Urgent => Lane::Urgent,
+        PeerLane::Requests => Lane::Requests,
+        PeerLane::Bulk => Lane::Bulk,
+    }
+}
+
+impl Peers for NodeLinks {
+    fn call(
+        &self,
+        to: &cluster::topology::Node,
+        over: PeerLane,
+        verb: Verb,
+        body: Vec<u8>,
+        deadline: Instant,
+    ) -> PeerCall {
+        let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
+        let call = links.call(to.address, lane(over), verb as u8, &body, deadline);
+        Box::pin(async move {
+            call.await.map_err(|error| match error {
+                CallError::Overloaded => PeerFailure::Overloaded,
+                CallError::Failed(_) => PeerFailure::Refused,
+                error if error.is_definite() => PeerFailure::NotSent,
+                _ => PeerFailure::NoAnswer,
+            })
+        })
+    }
+
+    fn post(&self, to: &cluster::topology::Node, over: PeerLane, verb: Verb, body: Vec<u8>) {
+        if let Some(links) = self.links.get() {
+            // A message that is not sent is counted by the links; nobody waits for it.
+            let _ = links.post(to.address, lane(over), verb as u8, &body, runtime::now().after(POST_TIMEOUT));
+        }
+    }
+}
+
+/// What serves the messages of other nodes on one core.
+struct Requests {
+    shard: Shard,
+}
+
+impl Handler for Requests {
+    fn accept_peer(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
+        match self.shard.has_left(peer.identity.host_id) {
+            true => Err(Refusal {
+                reason: RefusalReason::Left,
+                text: format!("node {} has left the cluster", peer.identity.host_id),
+            }),
+            false => Ok(()),
+        }
+    }
+
+    fn serve(&self, from: &Rc<PeerIdentity>, _lane: Lane, verb: u8, body: &[u8], reply: Replier) {
+        let (shard, from, body) = (self.shard.clone(), from.identity.host_id, body.to_vec());
+        runtime::spawn(async move {
+            // A request that cannot be served fails at the caller when the replier is dropped.
+            if let Ok(answer) = shard.serve_peer(from, verb, &body).await {
+                reply.send(&answer);
+            }
+        });
+    }
+}
