@@ -18,4 +18,6 @@ pub struct Space {
     pub used: u64,
     /// Bytes that can still be written to the disk.
     pub free: u64,
+    /// The number of the disk, by which the system tells it from others.
+    pub disk: u64,
 }

@@ -170,7 +170,7 @@ fn serving(shards: u16) -> Result<Sim, String> {
     let options =
         [format!("listen_address={address}"), format!("rpc_address={address}"), "commitlog_sync=periodic".to_owned()];
     let mut config = Config::read("", &options).map_err(|error| error.to_string())?;
-    config.node.directory = "/data".into();
+    config.node.directories = "/data".into();
     let ready: Arc<AtomicBool> = Arc::default();
     let set = ready.clone();
     let node = Node::simulated(config, usize::from(shards), move |_| set.store(true, Ordering::Relaxed));

@@ -3,7 +3,7 @@
 use clap::{Parser, ValueEnum};
 use server::Config;
 use server::config::archiving::{ARCHIVING_FILE, refuse_archiving};
-use server::config::{ConfigError, FILE_BYTES_MAX, units};
+use server::config::{ConfigError, DataDirectories, FILE_BYTES_MAX, units};
 use std::net::IpAddr;
 use std::path::PathBuf;
 
@@ -14,9 +14,9 @@ pub(crate) struct Arguments {
     /// A cassandra.yaml
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Where data lives [default: ./data]
+    /// Where data lives; may be repeated [default: ./data]
     #[arg(long, value_name = "DIR")]
-    data_dir: Option<PathBuf>,
+    data_dir: Vec<PathBuf>,
     /// The node's address, a loopback one [default: 127.0.0.1]
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
@@ -105,8 +105,8 @@ impl Arguments {
             }
         }
         let mut config = Config::read(&file, &self.define)?;
-        if let Some(directory) = self.data_dir {
-            config.node.directory = directory;
+        if let Some(directories) = DataDirectories::new(self.data_dir) {
+            config.node.directories = directories;
         }
         if let Some(address) = self.listen {
             config.node.listen_address = address;

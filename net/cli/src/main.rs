@@ -58,7 +58,7 @@ fn main() -> ExitCode {
 
 fn run(settings: Settings) -> Exit {
     let Settings { config, shards, cpus, backend } = settings;
-    let shown = config.node.directory.display().to_string();
+    let shown = config.node.directories.to_string();
     let node = Node::new(config, shards, move |ready: &Ready| {
         let Ready { listening, shards } = ready;
         let mut out = std::io::stdout().lock();

@@ -2,7 +2,7 @@
 //!
 //! [`Node::run`] is the main function of every shard. `service` is what a shard does once it has started: [`cql`]
 //! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
-//! `cassandra.yaml`; [`data_dir`] claims the data directory; `control` has the messages between shards about start,
+//! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
 //! connections and stop.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
@@ -12,7 +12,7 @@ pub mod client;
 pub mod config;
 mod control;
 pub mod cql;
-pub mod data_dir;
+pub mod data_dirs;
 mod disk_policy;
 mod exit;
 pub mod http;

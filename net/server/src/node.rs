@@ -1,6 +1,6 @@
 //! [`Node`]: the shared parts of a node, and the main function of each of its shards.
 //!
-//! 1. Shard 0 claims the data directory and lets the others begin.
+//! 1. Shard 0 claims the data directories and lets the others begin.
 //! 2. Every shard starts its actor ([`shard::Shard::start`]), which waits until all are ready.
 //! 3. Shard 0 listens for other nodes, joins its cluster, binds the ports for clients, calls `ready`, accepts
 //!    connections and hands them to the shards.
@@ -13,7 +13,7 @@
 use crate::config::{Config, Unused};
 use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
 use crate::cql::registry::ConnectionRegistry;
-use crate::data_dir::DataDir;
+use crate::data_dirs::DataDirs;
 use crate::exit::{Exit, StopReason};
 use crate::internode::NodeLinks;
 use crate::service::{Ready, Service};
@@ -59,12 +59,12 @@ impl Node {
     /// Runs shard `me` from start to stop. Every shard of the node calls it once, on its own thread.
     pub async fn run(self, me: ShardId) -> Exit {
         let control = Rc::new(ControlPort::new(self.control.attach()));
-        let directory = if me == ShardId(0) {
+        let directories = if me == ShardId(0) {
             for Unused { option, reason } in &self.config.unused {
                 tracing::warn!(%option, reason, "has no effect here");
             }
-            match DataDir::claim(&self.config.node.directory).await {
-                Ok(directory) => Some(directory),
+            match DataDirs::claim(&self.config.node.directories, runtime::shard_count()).await {
+                Ok(directories) => Some(directories),
                 Err(reason) => return abort(&control, me, reason).await,
             }
         } else {
@@ -88,8 +88,8 @@ impl Node {
         links.open(&shard);
         let simulated = self.simulated;
         let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), links, simulated);
-        if let Some(directory) = directory {
-            let marked = directory.mark(shard.host_id(), runtime::shard_count()).await;
+        if let Some(mut directories) = directories {
+            let marked = directories.mark(shard.host_id(), runtime::shard_count()).await;
             let served = match marked {
                 Ok(()) => service.lead(|ready| (self.ready)(ready)).await,
                 Err(reason) => Err(reason),

@@ -23,6 +23,8 @@ use world::{
     with_node,
 };
 
+#[path = "cql_port/directories.rs"]
+mod directories;
 #[path = "cql_port/forms.rs"]
 mod forms;
 #[path = "cql_port/tracing.rs"]
@@ -565,7 +567,7 @@ fn the_marker_is_kept_and_checked() {
     sim.run_until(Duration::from_secs(60), || exits.borrow().len() == 1);
     let text = String::from_utf8(sim.read_file(SERVER, marker).expect("a marker")).expect("text");
     assert!(text.contains("\nshards 1\n"));
-    for wrong in ["format 2\n", "", "\u{1}\u{2}"] {
+    for wrong in ["format 3\n", "", "\u{1}\u{2}"] {
         let good = sim.read_file(SERVER, marker).expect("a marker");
         assert!(sim.mutate_file(SERVER, marker, |bytes| *bytes = wrong.into()));
         let (exits, up) = start(&mut sim, 2, config());

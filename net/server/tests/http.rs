@@ -27,7 +27,7 @@ fn with_node<F: Future<Output = ()> + 'static>(options: &[&str], work: impl Fn(I
     let own = [format!("listen_address={address}"), format!("rpc_address={address}")];
     let options: Vec<String> = own.into_iter().chain(options.iter().map(|option| option.to_string())).collect();
     let mut config = Config::read("", &options).expect("a configuration");
-    config.node.directory = "/data".into();
+    config.node.directories = "/data".into();
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();
     let node = Node::simulated(config, 2, move |_| told.store(true, Ordering::Relaxed));

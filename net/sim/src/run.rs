@@ -192,7 +192,7 @@ impl Run {
         .chain((self.sync == "periodic").then(|| format!("commitlog_sync_period={}ms", PERIOD.as_millis())))
         .collect::<Vec<_>>();
         let mut config = Config::read("", &options).map_err(|error| error.to_string())?;
-        config.node.directory = "/data".into();
+        config.node.directories = "/data".into();
         self.ready = Arc::default();
         let ready = self.ready.clone();
         let node = Node::simulated(config, self.shards, move |_| ready.store(true, Ordering::Relaxed));

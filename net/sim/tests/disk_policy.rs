@@ -35,7 +35,7 @@ fn run(policies: &[&str], fails: fn(DiskCall, &Path) -> bool) -> Outcome {
     let mut options = vec![format!("listen_address={address}"), format!("rpc_address={address}")];
     options.extend(policies.iter().map(|policy| (*policy).to_owned()));
     let mut config = Config::read("", &options).expect("a configuration");
-    config.node.directory = "/data".into();
+    config.node.directories = "/data".into();
     let node = Node::simulated(config, 2, |_| {});
     let exit = Rc::new(Cell::new(None));
     let ended = exit.clone();

@@ -20,7 +20,7 @@ fn with_node<F: Future<Output = ()> + 'static>(work: impl Fn(IpAddr) -> F + 'sta
     let address = Sim::address_of(SERVER);
     let options = [format!("listen_address={address}"), format!("rpc_address={address}")];
     let mut config = Config::read("", &options).expect("a configuration");
-    config.node.directory = "/data".into();
+    config.node.directories = "/data".into();
     let node = Node::simulated(config, 2, |_| {});
     sim.start_node(SERVER, 2, move |shard: ShardId| {
         let node = node.clone();

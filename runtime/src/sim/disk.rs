@@ -430,7 +430,7 @@ pub(crate) async fn space(path: &Path) -> io::Result<Space> {
         disk.visible.directory(&path).ok_or_else(|| os_error(libc::ENOENT))?;
         let below = disk.visible.files().filter(|(file, _)| file.starts_with(&path));
         let used = below.map(|(_, file)| file.borrow().len()).sum();
-        Ok(Space { used, free: disk.size.saturating_sub(disk.used.get()) })
+        Ok(Space { used, free: disk.size.saturating_sub(disk.used.get()), disk: 0 })
     })
     .await
 }

@@ -6,6 +6,7 @@ use std::ffi::CString;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 /// Converts a path for the system. `InvalidInput` if it contains a NUL byte.
@@ -32,6 +33,7 @@ pub(crate) async fn list_dir(path: &Path) -> io::Result<Vec<PathBuf>> {
 pub(crate) async fn space(path: &Path) -> io::Result<Space> {
     let path = path.to_path_buf();
     helper_pool::run(move || {
+        let disk = std::fs::metadata(&path)?.dev();
         let (mut used, mut free) = (0, None);
         let mut directories = vec![path];
         while let Some(directory) = directories.pop() {
@@ -52,7 +54,7 @@ pub(crate) async fn space(path: &Path) -> io::Result<Space> {
                 }
             }
         }
-        Ok(Space { used, free: free.unwrap_or_default() })
+        Ok(Space { used, free: free.unwrap_or_default(), disk })
     })
     .await
 }

@@ -230,6 +230,7 @@ pub(crate) async fn the_space_of_a_directory_is_told(world: World) {
     let space = file::space(&world.directory.join("x")).await.unwrap();
     assert_eq!(space.used, 3 * ALIGNMENT as u64);
     assert!(space.free > 0);
+    assert_eq!(file::space(&world.directory.join("x/y")).await.unwrap().disk, space.disk);
     assert_eq!(file::space(&world.directory.join("none")).await.unwrap_err().kind(), ErrorKind::NotFound);
 }
 

@@ -6,11 +6,10 @@ use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
 use cql::guardrails::Guardrails;
-use engine::{SstableOptions, SyncMode};
+use engine::{DataDirectories, SstableOptions, SyncMode};
 use model::{MemtableConfigurations, Partitioner, RingToken};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ use std::time::Duration;
 /// `group`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The node's data directory: the one entry of `data_file_directories`.
-    pub directory: PathBuf,
+    /// `data_file_directories`.
+    pub directories: DataDirectories,
     /// `cluster_name`.
     pub cluster_name: String,
     /// `partitioner`.
@@ -115,7 +114,7 @@ impl Default for Config {
     fn default() -> Config {
         let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
         Config {
-            directory: PathBuf::from("data"),
+            directories: "data".into(),
             cluster_name: "Test Cluster".into(),
             partitioner: Partitioner::default(),
             num_tokens: 16,
@@ -160,7 +159,7 @@ impl Default for Config {
 #[cfg(test)]
 pub(crate) fn sample() -> Config {
     Config {
-        directory: "".into(),
+        directories: "".into(),
         num_tokens: 2,
         sync: SyncMode::Batch,
         segment_bytes: 1 << 20,

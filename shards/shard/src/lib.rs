@@ -71,11 +71,11 @@ pub use cql::define::compaction_options;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
 pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction};
-pub use engine::directory_of;
 pub use engine::{
     CacheMetrics, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
     SstableOptions, SyncMode, TableStatistics, Version,
 };
+pub use engine::{DataDirectories, directories_of, directory_of};
 
 use messages::Request;
 use metrics::running::{Task, watched};

@@ -7,8 +7,8 @@
 //! expired, and gives live rows to a sink.
 //!
 //! The modules from the bottom up; each refers only to those above it in this list:
-//! 1. [`Error`], [`Options`], `guards` (limits that are logged as SSTables are written), `faults` (failures that the
-//!    node's policies decide about), [`partition_locks`].
+//! 1. [`Error`], [`Options`], [`DataDirectories`], `guards` (limits that are logged as SSTables are written), `faults`
+//!    (failures that the node's policies decide about), [`partition_locks`].
 //! 2. [`memtable`] and `memory`: rows in memory, and the budget that writes wait for.
 //! 3. [`commitlog`]: group commit, segments, what a start finds of them.
 //! 4. [`index`]: hidden tables that lead from values to rows. `sstables`: files, block cache, writers, transactions.
@@ -20,6 +20,7 @@
 pub mod batch_log;
 pub mod commitlog;
 pub mod compaction;
+mod data_directories;
 mod error;
 mod faults;
 mod flush;
@@ -39,6 +40,7 @@ mod tables;
 mod write;
 
 pub use batch_log::{BatchId, StoredBatch};
+pub use data_directories::DataDirectories;
 pub use error::Error;
 pub use faults::{Fault, FaultKind};
 pub use guards::logged_thresholds::{LoggedThreshold, LoggedThresholds};
@@ -49,7 +51,7 @@ pub use options::{FlushCompression, Options, SstableOptions, SyncMode};
 pub use partition_locks::PartitionLockGuard;
 pub use sstable::{Component, Descriptor, Version};
 pub use sstables::block_cache::CacheMetrics;
-pub use sstables::directory::directory_of;
+pub use sstables::directory::{directories_of, directory_of};
 pub use sstables::transaction;
 pub use store::Store;
 pub use tables::size_estimates::SizeEstimate;

@@ -1,11 +1,11 @@
 //! How a shard stores: the settings that [`crate::Store::open`] takes.
 
+use crate::data_directories::DataDirectories;
 use crate::guards::logged_thresholds::LoggedThresholds;
 use model::MemtableConfigurations;
 use model::key::ShardMap;
 use sstable::Version;
 use sstable::compression::{CompressionParams, Compressor};
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,8 +30,8 @@ pub enum SyncMode {
 /// How a shard stores.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The node's data directory; the log is in `commitlog/` under it.
-    pub directory: PathBuf,
+    /// The node's data directories; the log is in `commitlog/` under the first.
+    pub directories: DataDirectories,
     /// Which tokens are this shard's: replay takes only those (tables that live on shard 0 go there whole).
     pub shard_map: ShardMap,
     /// Commit log mode.

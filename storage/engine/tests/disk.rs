@@ -15,7 +15,7 @@ use support::*;
 
 async fn open(directory: &Path, shards: u16, sync: SyncMode) -> Store {
     let table: Arc<Table> = table(1);
-    let options = Options { directory: directory.into(), segment_bytes: 1 << 20, ..options(shards, sync) };
+    let options = Options { directories: directory.into(), segment_bytes: 1 << 20, ..options(shards, sync) };
     let store = Store::open(options).await.expect("open");
     store.add_table(table, Home::ByToken);
     store.replay(&[]).await.expect("replay");

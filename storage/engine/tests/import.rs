@@ -30,7 +30,7 @@ fn own() -> PathBuf {
 }
 
 fn elsewhere() -> Options {
-    Options { directory: PathBuf::from("/elsewhere"), ..small() }
+    Options { directories: "/elsewhere".into(), ..small() }
 }
 
 /// Puts an SSTable with these rows into the inbox, as another node would have written it.
@@ -47,9 +47,10 @@ async fn fill_inbox(rows: std::ops::Range<i32>) {
 }
 
 async fn found(store: &Store, directory: &Path, table: &Table) -> Vec<Source> {
-    let mut sources = import::list(directory).await.expect("list");
+    let directories = [directory.to_owned()];
+    let mut sources = import::list(&directories).await.expect("list");
     let served: HashSet<Descriptor> = store.served(table.id).await.expect("served").into_iter().collect();
-    import::retain_new(directory, &mut sources, &served, directory == own()).await.expect("retained");
+    import::retain_new(&directories, &mut sources, &served, directory == own()).await.expect("retained");
     sources
 }
 
@@ -61,7 +62,7 @@ async fn take_in(store: &Store, directory: &Path, table: &Arc<Table>, options: &
         source.check(table, options.depth).await?;
     }
     let places = [store.log_place().await?];
-    let mut import = Import::place(Path::new("/data"), table, sources, options, &places).await?;
+    let mut import = Import::place(&[own()], sources, options, &places).await?;
     store.open_imported(table.id, &import.placed).await?;
     import.commit().await?;
     store.end_import(table.id, true);
@@ -282,12 +283,11 @@ fn an_import_has_a_bound() {
         let store = start(small(), &[uncompacted(&table(1))]).await;
         let one = found(&store, Path::new(INBOX), &table(1)).await;
         let many = vec![one[0].clone(); import::SSTABLES_MAX + 1];
-        let refused = Import::place(Path::new("/data"), &table(1), many, &how(), &[]).await;
+        let refused = Import::place(&[own()], many, &how(), &[]).await;
         assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
         // Three copies of one file are enough: importing as many as the limit allows would only be slow.
         let copy = ImportOptions { copy: true, ..how() };
-        let import =
-            Import::place(Path::new("/data"), &table(1), vec![one[0].clone(); 3], &copy, &[]).await.expect("in");
+        let import = Import::place(&[own()], vec![one[0].clone(); 3], &copy, &[]).await.expect("in");
         assert_eq!(import.placed.len(), 3);
         import.abort().await;
         assert!(names(&own(), ".db").await.is_empty());
@@ -325,7 +325,7 @@ async fn work(known: Rc<Known>) {
     write_rows(&store, 0..3, 100).await;
     let sources = found(&store, Path::new(INBOX), &table(1)).await;
     let places = [store.log_place().await.expect("a place")];
-    let mut import = Import::place(Path::new("/data"), &table(1), sources, &how(), &places).await.expect("placed");
+    let mut import = Import::place(&[own()], sources, &how(), &places).await.expect("placed");
     known.placed.set(true);
     store.open_imported(table(1).id, &import.placed).await.expect("open");
     import.commit().await.expect("commit");
@@ -357,7 +357,7 @@ fn a_crash_at_any_step_leaves_an_import_done_or_to_be_done_again() {
             let rows: Vec<i32> = numbers(&store).await.into_iter().filter(|number| *number >= 10).collect();
             let left = names(&own(), "").await.into_iter().filter(|name| !name.starts_with("da-")).collect::<Vec<_>>();
             // Asking again imports everything once more or finds that nothing is left to do.
-            let whole = import::list(Path::new(INBOX)).await.expect("list");
+            let whole = import::list(&[INBOX.into()]).await.expect("list");
             if rows.is_empty() {
                 assert_eq!(whole.len(), 1, "the source is gone and nothing was imported");
                 take_in(&store, Path::new(INBOX), &uncompacted(&table(1)), &how()).await.expect("in");
@@ -405,7 +405,7 @@ fn every_shard_shows_its_part() {
                     let sources = found(&store, Path::new(INBOX), &table(1)).await;
                     assert_eq!(sources.len(), shards as usize);
                     let places = [store.log_place().await.expect("a place"); 2];
-                    let import = Import::place(Path::new("/data"), &table(1), sources, &how(), &places).await;
+                    let import = Import::place(&[own()], sources, &how(), &places).await;
                     let import = import.expect("placed");
                     *placed.borrow_mut() = Some(import);
                 }
@@ -443,7 +443,7 @@ fn write_elsewhere(sim: &mut Sim, shards: u16) {
     sim.start_node(NODE, usize::from(shards), move |shard| {
         let counted = counted.clone();
         async move {
-            let options = Options { directory: PathBuf::from("/elsewhere"), ..options(shards, GROUP) };
+            let options = Options { directories: "/elsewhere".into(), ..options(shards, GROUP) };
             let store = start(options, &[uncompacted(&table(1))]).await;
             let map = ShardMap::new(Partitioner::Murmur3, shards);
             for key in (0..40u8).filter(|key| map.owner(Partitioner::Murmur3.token(&[*key])) == shard.0) {

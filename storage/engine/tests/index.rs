@@ -14,7 +14,7 @@ use model::token::TokenRange;
 use model::{DecoratedKey, Home, Index, IndexedPart, Mutation, MutationBuilder, ShardMap, Table};
 use runtime::file::{create_dir_all, link, list_dir};
 use runtime::rng;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -352,7 +352,7 @@ fn what_is_imported_has_its_entries_before_it_is_shown() {
     let mut sim = calm(6);
     run(&mut sim, || async {
         let inbox = Path::new("/inbox");
-        let elsewhere = start(Options { directory: PathBuf::from("/elsewhere"), ..small() }, &[table(1)]).await;
+        let elsewhere = start(Options { directories: "/elsewhere".into(), ..small() }, &[table(1)]).await;
         write_rows(&elsewhere, 0..20, 10).await;
         elsewhere.flush(table(1).id).await.expect("flushed");
         create_dir_all(inbox).await.expect("made");
@@ -361,10 +361,10 @@ fn what_is_imported_has_its_entries_before_it_is_shown() {
         }
         let store = start(small(), &[indexed()]).await;
         build(&store).await;
-        let sources = import::list(inbox).await.expect("listed");
+        let sources = import::list(&[inbox.to_owned()]).await.expect("listed");
         let places = [store.log_place().await.expect("a place")];
         let how = ImportOptions { depth: Depth::Extended, keep_level: false, keep_repaired: false, copy: false };
-        let placed = Import::place(Path::new("/data"), &indexed(), sources, &how, &places).await;
+        let placed = Import::place(&engine::directories_of(&"/data".into(), &indexed()), sources, &how, &places).await;
         let mut import = placed.expect("placed");
         store.open_imported(table(1).id, &import.placed).await.expect("open");
         import.commit().await.expect("committed");
@@ -395,7 +395,7 @@ fn a_snapshot_has_the_files_of_indexes() {
         }
         let directory = engine::directory_of(Path::new("/data"), &table(1)).join("snapshots/s");
         assert!(list_dir(&directory.join(".of_a")).await.expect("listed").len() > 3);
-        engine::snapshot::remove(&directory).await.expect("removed");
+        engine::snapshot::remove(&[directory]).await.expect("removed");
     });
 }
 

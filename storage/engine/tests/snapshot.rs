@@ -9,7 +9,7 @@ use model::Home;
 use runtime::file::{create_dir_all, link, list_dir};
 use runtime::sim::{self, Sim};
 use std::cell::{Cell, RefCell};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use support::*;
@@ -17,7 +17,7 @@ use support::*;
 const TAG: &str = "s1";
 
 fn directory() -> PathBuf {
-    snapshot::directory(Path::new("/data"), &table(1), TAG)
+    snapshot::directories(&"/data".into(), &table(1), TAG).remove(0)
 }
 
 /// Takes the snapshot as the crate `shard` does.
@@ -30,8 +30,8 @@ async fn take(store: &Store) {
 
 /// The numbers of the rows that a node finds which has only the snapshot's files.
 async fn restored() -> Vec<i32> {
-    let options = Options { directory: PathBuf::from("/restored"), ..small() };
-    let target = engine::directory_of(&options.directory, &table(1));
+    let options = Options { directories: "/restored".into(), ..small() };
+    let target = engine::directory_of(options.directories.first(), &table(1));
     create_dir_all(&target).await.expect("directory");
     for path in list_dir(&directory()).await.expect("list") {
         let name = path.file_name().expect("a name").to_owned();
@@ -61,7 +61,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         take(&store).await;
         write_rows(&store, 9..12, 100).await;
         store.compact(table(1).id, EVERYTHING).await.expect("compact");
-        let listed = snapshot::list(Path::new("/data")).await.expect("list");
+        let listed = snapshot::list(&"/data".into()).await.expect("list");
         assert_eq!(listed.len(), 1);
         let found = &listed[0];
         assert_eq!((found.tag.as_str(), found.keyspace.as_str(), found.table.as_str()), (TAG, "ks", "t1"));
@@ -71,7 +71,7 @@ fn a_snapshot_outlives_compaction_truncation_and_restarts() {
         assert!(numbers(&store).await.is_empty());
         // Replaced files are removed once nothing reads them; then the snapshot's links are the only ones.
         runtime::sleep(Duration::from_secs(1)).await;
-        let found = snapshot::list(Path::new("/data")).await.expect("list").remove(0);
+        let found = snapshot::list(&"/data".into()).await.expect("list").remove(0);
         assert_eq!(found.true_bytes, found.disk_bytes);
         let others = found.disk_bytes - found.sstable_bytes;
         assert!(others > 0 && found.sstable_bytes > others, "{found:?}");
@@ -113,17 +113,17 @@ fn a_snapshot_is_removed_as_a_whole_and_twice() {
     let mut sim = calm(5);
     run(&mut sim, || async {
         let store = start(small(), &[uncompacted(&table(1))]).await;
-        assert!(snapshot::list(Path::new("/data")).await.expect("list").is_empty());
+        assert!(snapshot::list(&"/data".into()).await.expect("list").is_empty());
         write_rows(&store, 0..3, 100).await;
         take(&store).await;
-        assert!(snapshot::exists(&directory()).await.expect("exists"));
+        assert!(snapshot::exists(&[directory()]).await.expect("exists"));
         // The directory in which Cassandra keeps an index of the table.
         create_dir_all(&directory().join(".ix")).await.expect("directory");
         runtime::file::replace_small(&directory().join(".ix/nb-1-big-Data.db"), b"x").await.expect("written");
-        snapshot::remove(&directory()).await.expect("removed");
-        snapshot::remove(&directory()).await.expect("removed");
-        assert!(!snapshot::exists(&directory()).await.expect("exists"));
-        assert!(snapshot::list(Path::new("/data")).await.expect("list").is_empty());
+        snapshot::remove(&[directory()]).await.expect("removed");
+        snapshot::remove(&[directory()]).await.expect("removed");
+        assert!(!snapshot::exists(&[directory()]).await.expect("exists"));
+        assert!(snapshot::list(&"/data".into()).await.expect("list").is_empty());
         assert_eq!(numbers(&store).await, [0, 1, 2]);
     });
 }
@@ -135,7 +135,7 @@ fn an_empty_table_has_an_empty_snapshot() {
     run(&mut sim, || async {
         let store = start(small(), &[table(1)]).await;
         take(&store).await;
-        let listed = snapshot::list(Path::new("/data")).await.expect("list");
+        let listed = snapshot::list(&"/data".into()).await.expect("list");
         assert_eq!((listed.len(), listed[0].sstable_bytes), (1, 0));
         assert!(restored().await.is_empty());
     });
@@ -194,7 +194,7 @@ fn a_crash_at_any_step_leaves_the_whole_snapshot_or_none_that_says_so() {
                 store.load(&truncations).await.expect("load");
                 store.replay(&truncations).await.expect("replay");
                 let rows = numbers(&store).await;
-                let listed = snapshot::list(Path::new("/data")).await.expect("list");
+                let listed = snapshot::list(&"/data".into()).await.expect("list");
                 let manifest = listed.first().is_some_and(|found| found.manifest.created_at.is_some());
                 let kept = if manifest { restored().await } else { Vec::new() };
                 (rows, manifest, kept)

@@ -13,8 +13,8 @@ pub enum DiskFailurePolicy {
     /// The node stops serving clients; nodetool is still answered. A damaged SSTable only fails the reads that need it.
     #[default]
     Stop,
-    /// Behaves as [`DiskFailurePolicy::Stop`]: Cassandra would go on with its other data directories, but a node here
-    /// has only one.
+    /// Behaves as [`DiskFailurePolicy::Stop`]: Cassandra would go on with its other data directories, but a core here
+    /// writes to one only.
     BestEffort,
     /// The requests that meet the failure fail.
     Ignore,

@@ -27,6 +27,7 @@ use given::Given;
 use model::{Partitioner, RingToken};
 pub use options::{Unused, document};
 use serde_norway::Value;
+pub use shard::DataDirectories;
 use shard::SyncMode;
 use std::net::IpAddr;
 use std::path::PathBuf;
@@ -68,6 +69,8 @@ pub const FILE_BYTES_MAX: usize = 1 << 20;
 pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 /// The largest commit log segment, bytes.
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
+/// The most data directories of a node.
+pub const DATA_DIRECTORIES_MAX: usize = 256;
 /// The most tokens of a node.
 pub const NUM_TOKENS_MAX: u64 = 1536;
 
@@ -136,19 +139,25 @@ impl Config {
 }
 
 impl Given {
-    fn directory(&self) -> Result<Option<PathBuf>, ConfigError> {
-        match self.take("data_file_directories") {
-            None => Ok(None),
-            Some(Value::String(path)) => Ok(Some(path.into())),
-            Some(Value::Sequence(list)) => match list.as_slice() {
-                [] => Ok(None),
-                [Value::String(path)] => Ok(Some(path.into())),
-                _ => error(
-                    "data_file_directories: exactly one directory is supported, SSTables are not spread over several",
-                ),
-            },
-            Some(_) => error("data_file_directories: a list of one directory is needed"),
+    fn directories(&self) -> Result<Option<DataDirectories>, ConfigError> {
+        const NAME: &str = "data_file_directories";
+        let mut paths: Vec<PathBuf> = Vec::new();
+        let Some(given) = self.take(NAME) else { return Ok(None) };
+        let Value::Sequence(list) = given else { return error(format!("{NAME}: a list of directories is needed")) };
+        for path in list {
+            match path {
+                Value::String(path) if path.is_empty() => return error(format!("{NAME}: a directory has no name")),
+                Value::String(path) if paths.contains(&PathBuf::from(&path)) => {
+                    return error(format!("{NAME}: {path} is there twice"));
+                }
+                Value::String(path) => paths.push(path.into()),
+                _ => return error(format!("{NAME}: a list of directories is needed")),
+            }
         }
+        if paths.len() > DATA_DIRECTORIES_MAX {
+            return error(format!("{NAME}: {} directories, at most {DATA_DIRECTORIES_MAX} are taken", paths.len()));
+        }
+        Ok(DataDirectories::new(paths))
     }
 
     /// `partitioner`, by the name of its class, with or without its package.
@@ -258,7 +267,7 @@ impl Given {
         let (num_tokens, initial_tokens) = self.tokens(partitioner)?;
         Ok(shard::Config {
             partitioner,
-            directory: self.directory()?.unwrap_or(default.directory),
+            directories: self.directories()?.unwrap_or(default.directories),
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
             num_tokens: num_tokens.unwrap_or(default.num_tokens),
             initial_tokens,

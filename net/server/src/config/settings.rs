@@ -152,7 +152,6 @@ impl Config {
                 set("commitlog_sync_period", millis(period));
             }
         }
-        let directory = node.directory.display();
         let plain = [
             ("authenticator", "AllowAllAuthenticator".into()),
             ("authenticator.class_name", "AllowAllAuthenticator".into()),
@@ -164,7 +163,7 @@ impl Config {
             ("commitlog_total_space", format!("{}MiB", node.log_bytes >> 20)),
             ("commitlog_total_space_in_mb", (node.log_bytes >> 20).to_string()),
             ("commit_failure_policy", self.commit_failure_policy.name().into()),
-            ("data_file_directories", format!("[{directory}]")),
+            ("data_file_directories", format!("[{}]", node.directories)),
             ("disk_failure_policy", self.disk_failure_policy.name().into()),
             ("endpoint_snitch", "SimpleSnitch".into()),
             ("listen_address", node.listen_address.to_string()),

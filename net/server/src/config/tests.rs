@@ -37,7 +37,7 @@ fn names_and_units_are_cassandras() {
     );
     assert_eq!(config.node.counter_write_timeout, Duration::from_millis(1200));
     assert_eq!(config.node.cas_contention_timeout, Duration::from_millis(900));
-    assert_eq!(config.node.directory, PathBuf::from("/x/y"));
+    assert_eq!(config.node.directories, "/x/y".into());
     assert_eq!((config.node.native_port, config.node.num_tokens), (9142, 4));
     assert_eq!(config.connections_max, CONNECTIONS_MAX);
     let unused: Vec<&str> = config.unused.iter().map(|unused| unused.option.as_str()).collect();
@@ -55,7 +55,6 @@ fn wrong_options_are_named() {
     assert!(failure("commitlog_segment_size: 33MiB").contains("power of two"));
     assert!(failure("commitlog_segment_size: 2GiB").contains("power of two"));
     assert!(Config::read("commitlog_segment_size: 1GiB", &[]).is_ok());
-    assert!(failure("data_file_directories: [a, b]").contains("exactly one"));
     assert!(failure("authenticator: PasswordAuthenticator").contains("not supported yet"));
     assert!(Config::read("authenticator: org.apache.cassandra.auth.AllowAllAuthenticator", &[]).is_ok());
     assert!(failure("native_transport_port: 65536").contains("65535"));
@@ -152,7 +151,24 @@ fn files_of_cassandra_are_taken() {
     }
     let ccm = read(include_str!("../../tests/config/ccm.yaml")).node;
     assert_eq!((ccm.num_tokens, ccm.initial_tokens), (1, vec![RingToken::Murmur3(i64::MIN)]));
-    assert_eq!(ccm.directory, PathBuf::from("/ccm/test/node1/data0"));
+    assert_eq!(ccm.directories, "/ccm/test/node1/data0".into());
+}
+
+#[test]
+fn data_directories_are_a_list_without_doubles() {
+    let read = |text: &str| Config::read(&format!("data_file_directories: {text}"), &[]).expect("valid");
+    let several = read("[/a, b, /c]");
+    assert_eq!(several.node.directories.all(), ["/a", "b", "/c"].map(PathBuf::from));
+    assert_eq!(several.all_settings().get("data_file_directories"), Some(&Some("[/a, b, /c]".into())));
+    assert_eq!(read("[]").node.directories, Config::default().node.directories);
+    for (list, problem) in [("[/a, b, /a]", "/a is there twice"), ("[{a: b}]", "a list of"), ("['']", "no name")] {
+        let text = failure(&format!("data_file_directories: {list}"));
+        assert!(text.starts_with("data_file_directories: ") && text.contains(problem), "{text}");
+    }
+    let list =
+        |count: usize| format!("data_file_directories: {:?}", (0..count).map(|at| at.to_string()).collect::<Vec<_>>());
+    assert!(Config::read(&list(DATA_DIRECTORIES_MAX), &[]).is_ok());
+    assert!(failure(&list(DATA_DIRECTORIES_MAX + 1)).contains("at most 256"));
 }
 
 #[test]

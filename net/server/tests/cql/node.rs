@@ -37,7 +37,7 @@ where
         ],
     )
     .expect("valid");
-    config.node.directory = "/data".into();
+    config.node.directories = "/data".into();
     let address = SocketAddr::new(ip, config.node.native_port);
     let ready = Arc::new(AtomicBool::new(false));
     let told = ready.clone();

@@ -40,7 +40,7 @@ pub(crate) fn config() -> Config {
     let mut config = Config::default();
     config.node.listen_address = address;
     config.node.rpc_address = address;
-    config.node.directory = "data".into();
+    config.node.directories = "data".into();
     config.node.segment_bytes = 1 << 20;
     config.node.memory_bytes = 256 << 20;
     config

@@ -38,7 +38,7 @@ impl World {
             [format!("listen_address={ip}"), format!("rpc_address={ip}"), "commitlog_segment_size=4MiB".to_owned()];
         let options: Vec<String> = own.into_iter().chain(self.options.iter().cloned()).collect();
         let mut config = Config::read("", &options).expect("valid");
-        config.node.directory = DIRECTORY.into();
+        config.node.directories = DIRECTORY.into();
         let ready = Arc::new(AtomicBool::new(false));
         let told = ready.clone();
         let node = Node::simulated(config, shards, move |_| told.store(true, Ordering::Relaxed));

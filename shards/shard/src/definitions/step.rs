@@ -98,7 +98,7 @@ impl Step {
         if let (ChangeKind::Created, ChangeTarget::Table) = (self.change.change, self.change.target)
             && let Some(table) = after.table(keyspace, &self.change.name)
         {
-            shard.store().create_directory(table).await.map_err(super::store_failure)?;
+            shard.store().create_directories(table).await.map_err(super::store_failure)?;
         }
         let kept = super::truncate::keep(shard, before, snapshots::DROPPED, &self.dropped()).await?;
         Ok(Prepared { kept })

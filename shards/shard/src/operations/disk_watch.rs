@@ -1,6 +1,6 @@
 //! The guardrails `data_disk_usage_percentage_warn_threshold`, `..._fail_threshold` and
-//! `data_disk_usage_max_disk_size`: shard 0 measures periodically how full the disk is and tells all shards what that
-//! means for writes. Names and texts are Cassandra's.
+//! `data_disk_usage_max_disk_size`: shard 0 measures periodically how full the disks of the data directories are and
+//! tells all shards what that means for writes. Names and texts are Cassandra's.
 //!
 //! The percentage is the data's size, memtables included, of the data on disk plus the free space, or of
 //! `data_disk_usage_max_disk_size` if that is less. Without a threshold nothing is measured.
@@ -11,6 +11,7 @@ use crate::shard_state::Shard;
 use cql::guardrails::Threshold;
 use model::Failure;
 use runtime::Instant;
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Time between two measurements.
@@ -61,16 +62,23 @@ fn tell(percent: u64, usage: DiskUsage, Threshold { warn, fail }: Threshold) {
 /// The percentage of the disk that data takes, rounded up; `bytes_max` limits the size that counts as the disk's.
 async fn percent(shard: &Shard, bytes_max: Option<u64>) -> Result<u64, Failure> {
     let failed = |error: std::io::Error| Failure::server(error.to_string());
-    let directory = shard.config().directory.join("data");
-    // A node that has not flushed anything has no data directory yet.
-    runtime::file::create_dir_all(&directory).await.map_err(failed)?;
-    let space = runtime::file::space(&directory).await.map_err(failed)?;
-    let mut used = space.used;
+    let mut used = 0;
+    let mut free_by_disk: BTreeMap<u64, u64> = BTreeMap::new();
+    for directory in shard.config().directories.all() {
+        let directory = directory.join("data");
+        // A node that has not flushed anything has no data directory yet.
+        runtime::file::create_dir_all(&directory).await.map_err(failed)?;
+        let space = runtime::file::space(&directory).await.map_err(failed)?;
+        used += space.used;
+        free_by_disk.insert(space.disk, space.free);
+    }
+    let free = free_by_disk.values().fold(0, |sum: u64, free| sum.saturating_add(*free));
+    let stored = used;
     for answer in shard.on_every_shard(TableVerb::Memory).await? {
         if let TableAnswer::Memory(bytes) = answer {
             used += bytes;
         }
     }
-    let all = bytes_max.unwrap_or(u64::MAX).min(space.used.saturating_add(space.free)).max(1);
+    let all = bytes_max.unwrap_or(u64::MAX).min(stored.saturating_add(free)).max(1);
     Ok(used.saturating_mul(100).div_ceil(all))
 }

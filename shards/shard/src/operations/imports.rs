@@ -18,7 +18,7 @@ pub use engine::verify::{Check, Depth};
 /// An import into one table.
 #[derive(Clone, Debug)]
 pub struct ImportRequest {
-    /// The directories to import from, as the caller wrote them; empty: files that lie in the table's own directory.
+    /// The directories to import from, as the caller wrote them; empty: files that lie in the table's own directories.
     pub directories: Vec<PathBuf>,
     /// How to import them.
     pub options: ImportOptions,
@@ -45,11 +45,16 @@ async fn run(shard: &Shard, table: &Arc<Table>, request: ImportRequest) -> Resul
     if shard.schema().table_by_id(table.id).is_none() {
         return Err(Failure::server(format!("{} was dropped meanwhile", table.full_name())));
     }
-    let data = canonical(&shard.config().directory).await?;
-    let own = engine::directory_of(&data, table);
+    let mut data = Vec::new();
+    for directory in shard.config().directories.all() {
+        data.push(canonical(directory).await?);
+    }
+    let own: Vec<PathBuf> = data.iter().map(|data| engine::directory_of(data, table)).collect();
+    for directory in &own {
+        runtime::file::create_dir_all(directory).await.map_err(io)?;
+    }
     if request.directories.is_empty() {
-        runtime::file::create_dir_all(&own).await.map_err(io)?;
-        take_in(shard, table, &own, true, &request.options).await?;
+        take_in(shard, table, &own, &own, &request.options).await?;
         return Ok(Vec::new());
     }
     let mut directories = Vec::new();
@@ -63,7 +68,7 @@ async fn run(shard: &Shard, table: &Arc<Table>, request: ImportRequest) -> Resul
     for (written, directory) in directories {
         let taken = match is_of_another_table(&data, &directory, &own) {
             true => Err(Failure::server("it belongs to another table of this node")),
-            false => take_in(shard, table, &directory, directory == own, &request.options).await,
+            false => take_in(shard, table, &[directory], &own, &request.options).await,
         };
         if let Err(failure) = taken {
             tracing::error!(directory = %written.display(), %failure, table = %table.full_name(), "not imported");
@@ -75,46 +80,50 @@ async fn run(shard: &Shard, table: &Arc<Table>, request: ImportRequest) -> Resul
 
 /// Whether a directory is one in which this node keeps the SSTables of another table. Directories of snapshots and
 /// backups below it are not.
-fn is_of_another_table(data: &Path, directory: &Path, own: &Path) -> bool {
-    let below = directory.strip_prefix(data.join("data"));
-    below.is_ok_and(|below| below.components().count() == 2) && directory != own
+fn is_of_another_table(data: &[PathBuf], directory: &Path, own: &[PathBuf]) -> bool {
+    let is_tables = |data: &PathBuf| {
+        let below = directory.strip_prefix(data.join("data"));
+        below.is_ok_and(|below| below.components().count() == 2)
+    };
+    data.iter().any(is_tables) && !own.iter().any(|own| own == directory)
 }
 
-/// Imports the SSTables of one directory; `own`: it is the table's own directory.
+/// Imports the SSTables of some directories: of one, or of all of the table's `own`.
 async fn take_in(
     shard: &Shard,
     table: &Arc<Table>,
-    directory: &Path,
-    own: bool,
+    directories: &[PathBuf],
+    own: &[PathBuf],
     options: &ImportOptions,
 ) -> Result<(), Failure> {
-    let mut sources = import::list(directory).await.map_err(failure)?;
+    let mut sources = import::list(directories).await.map_err(failure)?;
     let mut served = HashSet::default();
-    import::retain_new(directory, &mut sources, &served, own).await.map_err(failure)?;
-    if own {
+    let is_own = directories.iter().any(|directory| own.contains(directory));
+    let logs = if is_own { own } else { directories };
+    import::retain_new(logs, &mut sources, &served, is_own).await.map_err(failure)?;
+    if is_own {
         for answer in shard.on_every_shard(TableVerb::Served(table.id)).await? {
             if let TableAnswer::Served(descriptors) = answer {
                 served.extend(descriptors);
             }
         }
     }
-    import::retain_new(directory, &mut sources, &served, own).await.map_err(failure)?;
+    import::retain_new(logs, &mut sources, &served, is_own).await.map_err(failure)?;
     if sources.is_empty() {
-        tracing::info!(table = %table.full_name(), directory = %directory.display(), "no new SSTables were found");
+        tracing::info!(table = %table.full_name(), ?directories, "no new SSTables were found");
         return Ok(());
     }
     for source in &sources {
         source.check(table, options.depth).await.map_err(failure)?;
     }
     let names: Vec<PathBuf> = sources.iter().map(Source::file).collect();
-    let data = &shard.config().directory;
     let mut places = Vec::new();
     for answer in shard.on_every_shard(TableVerb::LogPlace).await? {
         if let TableAnswer::Place(place) = answer {
             places.push(place);
         }
     }
-    let mut import = Import::place(data, table, sources, options, &places).await.map_err(failure)?;
+    let mut import = Import::place(own, sources, options, &places).await.map_err(failure)?;
     let verb = TableVerb::OpenImported { table: table.id, placed: import.placed.clone() };
     if let Err(failure) = shard.on_every_shard(verb).await {
         end(shard, table, false).await?;
@@ -128,7 +137,7 @@ async fn take_in(
     end(shard, table, true).await?;
     tracing::info!(table = %table.full_name(), ?names, "imported");
     if let Err(error) = import.finish().await {
-        tracing::warn!(%error, directory = %directory.display(), "imported files stay where they came from");
+        tracing::warn!(%error, ?directories, "imported files stay where they came from");
     }
     Ok(())
 }
@@ -155,10 +164,12 @@ mod tests {
 
     #[test]
     fn directories_of_other_tables_are_known() {
-        let (data, own) = (Path::new("/d"), Path::new("/d/data/ks/t-1"));
-        let other = |path: &str| is_of_another_table(data, Path::new(path), own);
-        assert!(other("/d/data/ks/u-2") && other("/d/data/k2/t-1"));
-        for allowed in ["/d/data/ks/t-1", "/d/data/ks/u-2/snapshots/s", "/tmp/x", "/d/data/ks", "/e/data/ks/u-2"] {
+        let data = ["/d".into(), "/d2".into()];
+        let own = ["/d/data/ks/t-1".into(), "/d2/data/ks/t-1".into()];
+        let other = |path: &str| is_of_another_table(&data, Path::new(path), &own);
+        assert!(other("/d/data/ks/u-2") && other("/d/data/k2/t-1") && other("/d2/data/ks/u-2"));
+        let own = ["/d/data/ks/t-1", "/d2/data/ks/t-1"];
+        for allowed in own.into_iter().chain(["/d/data/ks/u-2/snapshots/s", "/tmp/x", "/d/data/ks", "/e/data/ks/u-2"]) {
             assert!(!other(allowed), "{allowed}");
         }
     }

@@ -33,7 +33,8 @@ const EXPIRY_PERIOD: Duration = Duration::from_secs(60);
 pub(crate) struct Taken {
     table: TableId,
     tag: Arc<str>,
-    directory: PathBuf,
+    /// By data directory.
+    directories: Vec<PathBuf>,
     manifest: Manifest,
 }
 
@@ -59,7 +60,7 @@ impl Shard {
         let mut plans = Vec::new();
         for table in tables {
             let plan = plan(self, table, tag, ttl);
-            if snapshot::exists(&plan.directory).await.map_err(failed)? {
+            if snapshot::exists(&plan.directories).await.map_err(failed)? {
                 return Err(Failure::server(format!("Snapshot {tag} already exists.")));
             }
             plans.push((plan, table));
@@ -69,7 +70,7 @@ impl Shard {
         for (mut plan, table) in plans {
             plan.manifest.created_at = Some(created_at);
             plan.manifest.expires_at = expiry(created_at, ttl);
-            taken.push(plan.directory.clone());
+            taken.push(plan.directories.clone());
             if let Err(failure) = take(self, &schema, table, &mut plan, flush).await {
                 discard(taken).await;
                 return Err(failure);
@@ -82,16 +83,16 @@ impl Shard {
     /// on shard 0.
     pub async fn snapshots(&self) -> Result<Vec<Snapshot>, Failure> {
         let _turn = self.begin_snapshots().await;
-        snapshot::list(&self.config().directory).await.map_err(failed)
+        snapshot::list(&self.config().directories).await.map_err(failed)
     }
 
     /// Removes the snapshots for which `which` is true. To be called on shard 0.
     pub async fn clear_snapshots(&self, which: impl Fn(&Snapshot) -> bool) -> Result<(), Failure> {
         let _turn = self.begin_snapshots().await;
         let _pass = self.enter()?;
-        for found in snapshot::list(&self.config().directory).await.map_err(failed)? {
+        for found in snapshot::list(&self.config().directories).await.map_err(failed)? {
             if which(&found) {
-                snapshot::remove(&found.directory).await.map_err(failed)?;
+                snapshot::remove(&found.directories).await.map_err(failed)?;
             }
         }
         Ok(())
@@ -114,7 +115,7 @@ pub(crate) async fn take_automatically(
     match take(shard, schema, table, &mut taken, true).await {
         Ok(()) => Ok(taken),
         Err(failure) => {
-            discard(vec![taken.directory]).await;
+            discard(vec![taken.directories]).await;
             let text = format!("no snapshot of {} could be taken: {}", table.full_name(), failure.text);
             Err(Failure::server(text))
         }
@@ -125,14 +126,14 @@ pub(crate) async fn take_automatically(
 pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Failure> {
     let _turn = shard.begin_snapshots().await;
     for mut taken in taken {
-        if !snapshot::exists(&taken.directory).await.map_err(failed)? {
+        if !snapshot::exists(&taken.directories).await.map_err(failed)? {
             // The snapshot was cleared in the meantime.
             continue;
         }
         let before = taken.manifest.files.len();
         link(shard, &mut taken, true).await?;
         if taken.manifest.files.len() > before {
-            snapshot::write(&taken.directory, &taken.manifest, None).await.map_err(failed)?;
+            snapshot::write(&taken.directories[0], &taken.manifest, None).await.map_err(failed)?;
         }
     }
     Ok(())
@@ -141,7 +142,7 @@ pub(crate) async fn take_up(shard: &Shard, taken: Vec<Taken>) -> Result<(), Fail
 /// Removes snapshots of tables whose drop failed.
 pub(crate) async fn give_back(shard: &Shard, taken: Vec<Taken>) {
     let _turn = shard.begin_snapshots().await;
-    discard(taken.into_iter().map(|taken| taken.directory).collect()).await;
+    discard(taken.into_iter().map(|taken| taken.directories).collect()).await;
 }
 
 /// Removes snapshots when they expire, for as long as the node runs.
@@ -163,11 +164,11 @@ async fn remove_expired(shard: &Shard) -> Result<(), Failure> {
     let _turn = shard.begin_snapshots().await;
     let now = now_millis();
     let mut next = i64::MAX;
-    for found in snapshot::list(&shard.config().directory).await.map_err(failed)? {
+    for found in snapshot::list(&shard.config().directories).await.map_err(failed)? {
         match found.manifest.expires_at {
             Some(at) if at <= now => {
                 tracing::info!(tag = %found.tag, keyspace = %found.keyspace, table = %found.table, "snapshot expired");
-                snapshot::remove(&found.directory).await.map_err(failed)?;
+                snapshot::remove(&found.directories).await.map_err(failed)?;
             }
             Some(at) => next = next.min(at),
             None => {}
@@ -182,8 +183,8 @@ fn plan(shard: &Shard, table: &Table, tag: &str, ttl: Option<Duration>) -> Taken
         // The cached time of the next expiry may be too late for this one.
         shard.snapshots_expire_at().set(None);
     }
-    let directory = snapshot::directory(&shard.config().directory, table, tag);
-    Taken { table: table.id, tag: tag.into(), directory, manifest: Manifest::default() }
+    let directories = snapshot::directories(&shard.config().directories, table, tag);
+    Taken { table: table.id, tag: tag.into(), directories, manifest: Manifest::default() }
 }
 
 /// Links the files of a table on every core and completes its snapshot.
@@ -192,7 +193,7 @@ async fn take(shard: &Shard, schema: &Schema, table: &Table, taken: &mut Taken, 
     let is_system = SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
     let definition = schema.keyspace(&table.keyspace).filter(|_| !is_system);
     let definition = definition.map(|keyspace| describe::recreate(keyspace, table));
-    snapshot::write(&taken.directory, &taken.manifest, definition.as_deref()).await.map_err(failed)
+    snapshot::write(&taken.directories[0], &taken.manifest, definition.as_deref()).await.map_err(failed)
 }
 
 async fn link(shard: &Shard, taken: &mut Taken, flush: bool) -> Result<(), Failure> {
@@ -206,10 +207,10 @@ async fn link(shard: &Shard, taken: &mut Taken, flush: bool) -> Result<(), Failu
 }
 
 /// Removes incomplete snapshots, so that their names can be used again.
-async fn discard(directories: Vec<PathBuf>) {
-    for directory in directories {
-        if let Err(error) = snapshot::remove(&directory).await {
-            tracing::warn!(%error, directory = %directory.display(), "an unfinished snapshot stays");
+async fn discard(snapshots: Vec<Vec<PathBuf>>) {
+    for directories in snapshots {
+        if let Err(error) = snapshot::remove(&directories).await {
+            tracing::warn!(%error, directory = %directories[0].display(), "an unfinished snapshot stays");
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 async fn open() -> Store {
     let config = config();
     let options = engine::Options {
-        directory: "data".into(),
+        directories: "data".into(),
         shard_map: ShardMap::new(Partitioner::Murmur3, 1),
         sync: config.sync,
         segment_bytes: config.segment_bytes,

@@ -139,7 +139,7 @@ fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i6
 
 async fn open(config: &Config) -> Result<Store, StartError> {
     let options = engine::Options {
-        directory: config.directory.clone(),
+        directories: config.directories.clone(),
         shard_map: ShardMap::new(config.partitioner, runtime::shard_count() as u16),
         sync: config.sync,
         segment_bytes: config.segment_bytes,
@@ -206,7 +206,7 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     }
     let identity = schema::settle(config, &store, &loaded).await?;
     for table in loaded.schema.tables.values().filter(|table| !table.is_system()) {
-        store.create_directory(table).await.map_err(store_error)?;
+        store.create_directories(table).await.map_err(store_error)?;
     }
     // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that
     // much.

@@ -51,7 +51,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
             }
         }
         ("system_views", "system_properties") => {
-            let directory = shard.config().directory.display().to_string();
+            let directory = shard.config().directories.first().display().to_string();
             let properties =
                 [("cassandra.storagedir", directory.as_str()), ("os.arch", JAVA_ARCH), ("os.name", "Linux")];
             for (name, value) in properties {
@@ -101,7 +101,6 @@ async fn sstable_tasks(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), 
         for running in statistics.running {
             let Some(table) = schema.table_by_id(running.table) else { continue };
             let ratio = running.read_bytes as f64 / running.total_bytes.max(1) as f64;
-            let directory = engine::directory_of(&shard.config().directory, table);
             rows.push([
                 ("keyspace_name", text(&table.keyspace)),
                 ("table_name", text(&table.name)),
@@ -110,7 +109,7 @@ async fn sstable_tasks(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), 
                 ("kind", text(&kind_of(running.major).to_lowercase())),
                 ("progress", bigint(running.read_bytes)),
                 ("sstables", int(i32::try_from(running.sstables).unwrap_or(i32::MAX))),
-                ("target_directory", text(&directory.display().to_string())),
+                ("target_directory", text(&running.directory.display().to_string())),
                 ("total", bigint(running.total_bytes)),
                 ("total_compressed", bigint(running.stored_bytes)),
                 ("unit", text("bytes")),

@@ -105,7 +105,7 @@ impl Value {
 
 fn config(shards: usize, memory_bytes: usize) -> Config {
     Config {
-        directory: "/data".into(),
+        directories: "/data".into(),
         num_tokens: 4,
         segment_bytes: 8 << 20,
         log_bytes: shards as u64 * (1 << 30),

@@ -43,9 +43,9 @@ impl ShardLog {
         let valid = options.segment_bytes.is_power_of_two()
             && (SEGMENT_BYTES_MIN..=SEGMENT_BYTES_MAX).contains(&options.segment_bytes);
         assert!(valid, "segment_bytes is a power of two between {SEGMENT_BYTES_MIN} and {SEGMENT_BYTES_MAX}");
-        let directory = options.directory.join("commitlog");
+        let directory = options.directories.first().join("commitlog");
         create_dir_all(&directory).await.map_err(Error::Io)?;
-        sync_dir(&options.directory).await.map_err(Error::Io)?;
+        sync_dir(options.directories.first()).await.map_err(Error::Io)?;
         let found = segment_reader::list(&directory).await?;
         Ok(ShardLog {
             directory,

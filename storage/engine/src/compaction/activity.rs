@@ -14,6 +14,7 @@ use runtime::Instant;
 use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -53,6 +54,8 @@ pub struct RunningCompaction {
     pub id: Uuid,
     /// The table that is compacted.
     pub table: TableId,
+    /// The directory that it writes to.
+    pub directory: PathBuf,
     /// Whether it is a major compaction.
     pub major: bool,
     /// The number of inputs.
@@ -106,6 +109,7 @@ impl CompactionStatistics {
 struct RunProgress {
     id: Uuid,
     table: TableId,
+    directory: PathBuf,
     major: bool,
     sstables: usize,
     /// Bytes of the inputs' Data.db: `data_bytes` before compression, `stored_bytes` on disk.
@@ -130,9 +134,11 @@ impl TrackedCompaction {
         kind: TaskKind,
         inputs: &[Rc<OpenSstable>],
     ) -> TrackedCompaction {
+        let own = |input: &Rc<OpenSstable>| compactor.files.directory_of(input.reader.table());
         let progress = Rc::new(RunProgress {
             id: crate::sstables::sstable_id::time_uuid(),
             table,
+            directory: inputs.first().map(own).unwrap_or_default(),
             major: kind == TaskKind::Major,
             sstables: inputs.len(),
             data_bytes: inputs.iter().map(|input| input.reader.data_len()).sum(),
@@ -196,6 +202,7 @@ impl RunProgress {
         RunningCompaction {
             id: self.id,
             table: self.table,
+            directory: self.directory.clone(),
             major: self.major,
             sstables: self.sstables,
             total_bytes: self.data_bytes,

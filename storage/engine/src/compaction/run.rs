@@ -68,7 +68,7 @@ impl Compactor {
         tracked: &TrackedCompaction,
     ) -> Result<CompactionOutcome, Error> {
         let table = self.tables.description(job.table)?;
-        let directory = self.files.directory_of(&table);
+        let directory = self.files.make_directory(&table, self.files.shard).await?;
         let mut transaction = Transaction::new(&directory, TransactionKind::Compaction, sstable_id::time_uuid());
         let outputs = match self.write(&job, &table, &directory, now_in_seconds, &mut transaction, tracked).await {
             Ok(outputs) => outputs,
@@ -97,7 +97,9 @@ impl Compactor {
             self.keep_purged(&directory, &job.inputs).await?;
         }
         let millis = runtime::wall_micros() as u64 / 1000;
-        job.inputs.iter().for_each(|input| transaction.remove(input.reader.descriptor(), millis, input.files));
+        for input in &job.inputs {
+            transaction.remove(&input.directory, input.reader.descriptor(), millis, input.files);
+        }
         transaction.commit(millis).await?;
         let swapped = self.is_live(&job);
         if swapped && let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
@@ -115,7 +117,8 @@ impl Compactor {
 
     /// Removes fully expired inputs from the table without reading them.
     pub(super) async fn run_expired(&self, job: CompactionJob) -> Result<CompactionOutcome, Error> {
-        let directory = self.files.directory_of(&*self.tables.description(job.table)?);
+        let table = self.tables.description(job.table)?;
+        let directory = self.files.make_directory(&table, self.files.shard).await?;
         self.keep_purged(&directory, &job.inputs).await?;
         if !self.is_live(&job) {
             return Ok(CompactionOutcome::default());
@@ -197,7 +200,7 @@ impl Compactor {
                 Some(output) => output,
                 None => {
                     let descriptor = self.files.new_descriptor();
-                    transaction.add(&descriptor).await?;
+                    transaction.add(directory, &descriptor).await?;
                     writing.insert(SstableWriter::new(&self.files, directory, descriptor, table, options.clone()))
                 }
             };

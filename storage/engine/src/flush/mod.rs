@@ -275,13 +275,12 @@ impl Flusher {
         table: &Arc<Table>,
         position: LogPosition,
     ) -> Result<Option<Rc<OpenSstable>>, Error> {
-        let directory = self.files.directory_of(table);
-        runtime::file::create_dir_all(&directory).await.map_err(Error::Io)?;
+        let directory = self.files.make_directory(table, self.files.shard).await?;
         let descriptor = self.files.new_descriptor();
         let mut transaction = Transaction::new(&directory, TransactionKind::Flush, sstable_id::time_uuid());
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
-            transaction.add(&descriptor).await?;
+            transaction.add(&directory, &descriptor).await?;
             let written = self.write_rows(memtable, table, &directory, &descriptor, intervals).await?;
             let Some(components) = written else { return Ok(None) };
             let opened = self.files.open(&directory, &descriptor, &components, table).await?;

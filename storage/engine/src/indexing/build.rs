@@ -24,7 +24,7 @@ use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink,
 use model::token::TokenRange;
 use model::{Table, TableId};
 use runtime::HashSet;
-use runtime::file::{create_dir_all, list_dir, remove, remove_dir, replace_small, sync_dir};
+use runtime::file::{list_dir, remove, remove_dir, replace_small, sync_dir};
 use sstable::Descriptor;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -58,13 +58,16 @@ impl Indexes {
         indexes.iter().find(|state| state.index.name == index).map(|state| state.built.get())
     }
 
-    /// Removes an index's directory with everything in it, on shard 0 before an index is created or after it was
+    /// Removes an index's directories with everything in them, on shard 0 before an index is created or after it was
     /// dropped.
     ///
     /// # Errors
     /// The disk's.
-    pub(crate) async fn clear_directory(&self, base: &Table, index: &str) -> Result<(), Error> {
-        clear(&self.files.directory_of(base).join(directory_name(index))).await
+    pub(crate) async fn clear_directories(&self, base: &Table, index: &str) -> Result<(), Error> {
+        for directory in self.files.directories_of(base) {
+            clear(&directory.join(directory_name(index))).await?;
+        }
+        Ok(())
     }
 
     /// Removes the SSTables of a dropped index that no core knows any more. Waits for a build that is still running.
@@ -103,8 +106,7 @@ impl Indexes {
         }
         self.flusher.flush(table).await?;
         let Some(index) = find() else { return Ok(()) };
-        let directory = self.files.directory_of(&index.table);
-        create_dir_all(&directory).await.map_err(Error::Io)?;
+        let directory = self.files.make_directory(&index.table, self.files.shard).await?;
         replace_small(&directory.join(self.built_file()), b"1\n").await.map_err(Error::Io)?;
         index.built.set(true);
         Ok(())
@@ -170,13 +172,20 @@ impl Indexes {
             _ => return Ok(()),
         };
         for index in indexes.iter() {
-            let directory = self.files.directory_of(&index.table);
-            let path = directory.join(self.built_file());
-            let is_built = entries(&directory).await?.contains(&path);
-            if is_built && (foreign || self.unusable.borrow().iter().any(|(of, _)| *of == directory)) {
-                remove(&path).await.map_err(Error::Io)?;
-                sync_dir(&directory).await.map_err(Error::Io)?;
-                continue;
+            // With another number of data directories the shard may have written the file to another one.
+            let directories = self.files.directories_of(&index.table);
+            let lacks_rows = foreign || self.unusable.borrow().iter().any(|(of, _)| directories.contains(of));
+            let mut is_built = false;
+            for directory in directories {
+                let path = directory.join(self.built_file());
+                if !entries(&directory).await?.contains(&path) {
+                    continue;
+                }
+                if lacks_rows {
+                    remove(&path).await.map_err(Error::Io)?;
+                    sync_dir(&directory).await.map_err(Error::Io)?;
+                }
+                is_built = !lacks_rows;
             }
             index.built.set(is_built);
         }
@@ -195,10 +204,12 @@ impl Indexes {
             let bases = tables.values().filter(|state| state.index_of.is_none());
             let bases = bases.filter(|state| !state.table.is_system());
             let named = |state: &TableState| {
-                let names = state.indexes.iter().map(|index| directory_name(&index.index.name)).collect();
-                (self.files.directory_of(&state.table), names)
+                let names = state.indexes.iter().map(|index| directory_name(&index.index.name));
+                let names: HashSet<String> = names.collect();
+                let directories = self.files.directories_of(&state.table);
+                directories.into_iter().map(move |directory| (directory, names.clone()))
             };
-            bases.map(named).collect()
+            bases.flat_map(named).collect()
         };
         let map = self.files.shard_map;
         let own = format!("-{}-{}", map.shards, map.rule());

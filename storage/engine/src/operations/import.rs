@@ -1,9 +1,9 @@
 //! Imports: SSTables in some directory become a table's, by `nodetool import` and `refresh`.
 //!
 //! One shard leads, all shards open:
-//! 1. [`list`] finds the SSTables of a directory. In the table's own directory those that are served or named by a
+//! 1. [`list`] finds the SSTables of a directory. In the table's own directories those that are served or named by a
 //!    transaction do not count ([`crate::Store::served`], [`retain_new`]). Each is checked.
-//! 2. [`Import::place`] gives each a new id in the table's directory, under one transaction: files are linked, or
+//! 2. [`Import::place`] gives each a new id in a directory of the table, under one transaction: files are linked, or
 //!    copied if that is asked for or they are on another disk, and made durable. Statistics.db is written anew without
 //!    intervals of a commit log, which is another log's. An SSTable that a shard owns gets a position in that shard's
 //!    log instead, by which a start tells later truncations from earlier ones. Level and repair status are cleared
@@ -20,7 +20,7 @@ use super::verify::{self, Depth};
 use crate::commitlog::position::LogPosition;
 use crate::error::Error;
 use crate::indexing::Indexes;
-use crate::sstables::directory::{self, directory_of, read_sidecar};
+use crate::sstables::directory::{self, read_sidecar};
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
@@ -29,7 +29,7 @@ use crate::tables::Tables;
 use model::{Home, Table, TableId};
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, replace_small, sync_dir};
 use runtime::{AlignedBuf, File, HashMap, HashSet};
-use sstable::sidecar::PageChecksums;
+use sstable::sidecar::{PageChecksums, Sidecar};
 use sstable::statistics::{self, Metadata};
 use sstable::{Component, Descriptor};
 use std::cell::RefCell;
@@ -66,38 +66,45 @@ pub struct Source {
     components: HashSet<Component>,
 }
 
-/// The SSTables of a directory, by name.
+/// The SSTables of some directories, by name within each.
 ///
 /// # Errors
-/// There is no such directory; the disk's.
-pub async fn list(directory: &Path) -> Result<Vec<Source>, Error> {
-    // Here a missing directory is an error; for a table's own directory it is not.
-    list_dir(directory).await.map_err(Error::Io)?;
-    let found = directory::list(directory).await?;
-    Ok(found
-        .into_iter()
-        .map(|(descriptor, components)| Source { directory: directory.to_owned(), descriptor, components })
-        .collect())
+/// One of the directories is missing; the disk's.
+pub async fn list(directories: &[PathBuf]) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    for directory in directories {
+        // Here a missing directory is an error; for a start it is not.
+        list_dir(directory).await.map_err(Error::Io)?;
+        let found = directory::list(directory).await?.into_iter();
+        let source = |(descriptor, components)| Source { directory: directory.clone(), descriptor, components };
+        sources.extend(found.map(source));
+    }
+    Ok(sources)
 }
 
-/// Removes from what [`list`] found all SSTables that are gone meanwhile, or that transactions in the directory have
-/// not settled.
+/// Removes from what [`list`] found all SSTables that are gone meanwhile, or that transactions have not settled whose
+/// logs are in `directories`: those that were listed, or all of the table if they are its `own`.
 ///
-/// For the table's `own` directory it is called twice, before the table is asked what it serves and after; then
+/// For the table's own directories it is called twice, before the table is asked what it serves and after; then
 /// SSTables that a transaction names and those that are `served` are removed. An SSTable that was entering or leaving
 /// the table at the first call is either served at the second, or its transaction is still there as long as its files
 /// are.
 pub async fn retain_new(
-    directory: &Path,
+    directories: &[PathBuf],
     sources: &mut Vec<Source>,
     served: &HashSet<Descriptor>,
     own: bool,
 ) -> Result<(), Error> {
-    let named = transaction::named(directory, own).await?;
-    let found = directory::list(directory).await?;
+    let mut named = HashSet::default();
+    let mut found = HashSet::default();
+    for directory in directories {
+        named.extend(transaction::named(directory, own).await?);
+        let names = directory::list(directory).await?.into_keys();
+        found.extend(names.map(|name| (directory.clone(), name)));
+    }
     sources.retain(|source| {
-        let name = &source.descriptor;
-        !served.contains(name) && !named.contains(name) && found.contains_key(name)
+        let (name, place) = (&source.descriptor, (source.directory.clone(), source.descriptor.clone()));
+        !served.contains(name) && !named.contains(name) && found.contains(&place)
     });
     Ok(())
 }
@@ -106,6 +113,13 @@ impl Source {
     /// Its Data.db.
     pub fn file(&self) -> PathBuf {
         self.directory.join(self.descriptor.file_name(Component::Data))
+    }
+
+    async fn sidecar(&self) -> Result<Option<Sidecar>, Error> {
+        match self.components.contains(&Component::Helenus) {
+            true => read_sidecar(&self.directory, &self.descriptor).await.map(Some),
+            false => Ok(None),
+        }
     }
 
     /// Checks it as one of `table`.
@@ -123,19 +137,22 @@ pub struct Import {
     transaction: Transaction,
     sources: Vec<Source>,
     copy: bool,
-    /// The names of the SSTables in the table's directory.
+    /// The names of the SSTables in the table's directories.
     pub placed: Vec<Descriptor>,
 }
 
 impl Import {
-    /// Puts `sources` into the directory of a table under the node's data directory, durably, under new ids. Nothing is
-    /// the table's before [`Import::commit`]. `places` are what the shards answered to [`crate::Store::log_place`].
+    /// Puts `sources` into the directories of a table ([`crate::directories_of`]), durably, under new ids. Those that
+    /// already lie in one stay in it; others come to where their shard writes, or take turns with the directories if
+    /// they belong to no shard. Nothing is the table's before [`Import::commit`]. `places` are what the shards answered
+    /// to [`crate::Store::log_place`].
     ///
     /// # Errors
     /// The disk's, or more than [`SSTABLES_MAX`]; everything is as it was.
+    ///
+    /// Panics if there are no directories.
     pub async fn place(
-        data: &Path,
-        table: &Table,
+        directories: &[PathBuf],
         sources: Vec<Source>,
         options: &ImportOptions,
         places: &[LogPosition],
@@ -144,11 +161,12 @@ impl Import {
             let text = format!("{} SSTables are too many for one import, at most {SSTABLES_MAX}", sources.len());
             return Err(Error::Io(io::Error::new(io::ErrorKind::InvalidInput, text)));
         }
-        let target = directory_of(data, table);
-        create_dir_all(&target).await.map_err(Error::Io)?;
-        let transaction = Transaction::new(&target, TransactionKind::Import, sstable_id::time_uuid());
+        for directory in directories {
+            create_dir_all(directory).await.map_err(Error::Io)?;
+        }
+        let transaction = Transaction::new(&directories[0], TransactionKind::Import, sstable_id::time_uuid());
         let mut import = Import { transaction, sources, copy: options.copy, placed: Vec::new() };
-        match import.place_all(&target, options, places).await {
+        match import.place_all(directories, options, places).await {
             Ok(()) => Ok(import),
             Err(error) => {
                 import.abort().await;
@@ -157,14 +175,32 @@ impl Import {
         }
     }
 
-    async fn place_all(&mut self, target: &Path, options: &ImportOptions, places: &[LogPosition]) -> Result<(), Error> {
+    async fn place_all(
+        &mut self,
+        directories: &[PathBuf],
+        options: &ImportOptions,
+        places: &[LogPosition],
+    ) -> Result<(), Error> {
         let renamed = |source: &Source| Descriptor { version: source.descriptor.version, id: sstable_id::sstable_id() };
         self.placed = self.sources.iter().map(renamed).collect();
-        self.transaction.add_all(&self.placed).await?;
-        for (source, descriptor) in self.sources.iter().zip(&self.placed) {
+        let mut targets: Vec<&Path> = Vec::new();
+        for (at, source) in self.sources.iter().enumerate() {
+            let owned = source.sidecar().await?.filter(|sidecar| usize::from(sidecar.map.shards) == places.len());
+            let turn = owned.map_or(at, |sidecar| usize::from(sidecar.shard));
+            targets.push(if directories.contains(&source.directory) {
+                &source.directory
+            } else {
+                &directories[turn % directories.len()]
+            });
+        }
+        self.transaction.add_all(targets.iter().copied().zip(&self.placed)).await?;
+        for ((source, descriptor), target) in self.sources.iter().zip(&self.placed).zip(&targets) {
             place(source, target, descriptor, options, places).await?;
         }
-        sync_dir(target).await.map_err(Error::Io)
+        for directory in directories {
+            sync_dir(directory).await.map_err(Error::Io)?;
+        }
+        Ok(())
     }
 
     /// Makes the SSTables the table's, durably.
@@ -196,7 +232,7 @@ impl Import {
     }
 }
 
-/// Puts the files of one SSTable into a table's directory.
+/// Puts the files of one SSTable into a directory of its table.
 async fn place(
     source: &Source,
     target: &Path,
@@ -217,12 +253,8 @@ async fn place(
     let bytes = read_small(&path, STATISTICS_BYTES_MAX).await.map_err(Error::Io)?;
     let bad = |error| Error::BadSstable { directory: source.directory.clone(), error };
     let mut metadata = Metadata::open(&source.descriptor, &bytes).map_err(bad)?;
-    let sidecar = match source.components.contains(&Component::Helenus) {
-        true => Some(read_sidecar(&source.directory, &source.descriptor).await?),
-        false => None,
-    };
-    let shards = places.len();
-    let owner = sidecar.as_ref().filter(|sidecar| usize::from(sidecar.map.shards) == shards);
+    let sidecar = source.sidecar().await?;
+    let owner = sidecar.as_ref().filter(|sidecar| usize::from(sidecar.map.shards) == places.len());
     let place = owner.and_then(|sidecar| places.get(usize::from(sidecar.shard))).map(|place| (*place).into());
     let statistics = &mut metadata.statistics;
     statistics.log_intervals = place.map(|place| (place, place)).into_iter().collect();
@@ -291,7 +323,7 @@ impl Imports {
         Imports { tables, files, indexes, opened: RefCell::default() }
     }
 
-    /// Opens what was placed in a table's directory, as far as this shard serves it, for [`Imports::end`].
+    /// Opens what was placed in a table's directories, as far as this shard serves it, for [`Imports::end`].
     ///
     /// # Errors
     /// The disk's, and SSTables that cannot be used; nothing is open then.
@@ -331,15 +363,20 @@ impl Imports {
         home: Home,
         placed: &[Descriptor],
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
-        let directory = self.files.directory_of(table);
-        let found = directory::list(&directory).await?;
+        let mut found = HashMap::default();
+        for directory in self.files.directories_of(table) {
+            let sstables = directory::list(&directory).await?.into_iter();
+            found.extend(sstables.map(|(name, components)| (name, (directory.clone(), components))));
+        }
         let mut opened = Vec::new();
         for descriptor in placed {
-            let components = found.get(descriptor).cloned().unwrap_or_default();
+            let Some((directory, components)) = found.get(descriptor) else {
+                return Err(Error::Io(io::Error::new(io::ErrorKind::NotFound, format!("{descriptor} is gone"))));
+            };
             let owner = match components.contains(&Component::Helenus) {
                 _ if home == Home::Shard0 => Some(0),
                 true => {
-                    let sidecar = read_sidecar(&directory, descriptor).await?;
+                    let sidecar = read_sidecar(directory, descriptor).await?;
                     Some(sidecar).filter(|sidecar| sidecar.map == self.files.shard_map).map(|sidecar| sidecar.shard)
                 }
                 false => None,
@@ -347,7 +384,7 @@ impl Imports {
             if owner.is_some_and(|owner| owner != self.files.shard) {
                 continue;
             }
-            let mut sstable = self.files.open(&directory, descriptor, &components, table).await?;
+            let mut sstable = self.files.open(directory, descriptor, components, table).await?;
             sstable.foreign = owner.is_none();
             opened.push(Rc::new(sstable));
         }

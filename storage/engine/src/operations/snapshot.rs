@@ -1,17 +1,19 @@
 //! Snapshots: hard links to a table's SSTables in a directory of their own, with a manifest and the table's definition.
 //!
-//! `TABLE/snapshots/TAG/`, as Cassandra lays it out:
+//! `TABLE/snapshots/TAG/`, as Cassandra lays it out, in each data directory that has SSTables of the table:
 //! 1. Every shard links what it serves ([`crate::Store::link_snapshot`]), after a flush; a view that is held keeps its
 //!    files.
-//! 2. One shard writes `schema.cql` and, last of all, `manifest.json` ([`write()`]). A snapshot without it was cut off.
+//! 2. One shard writes `schema.cql` and, last of all, `manifest.json` into the first data directory ([`write()`]). A
+//!    snapshot without it was cut off.
 //! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
 //!
 //! Invariants: no start reads or removes snapshots; linking twice is linking once, so that a snapshot may be taken up
 //! again; foreign SSTables are linked by every shard, so that one that is being split is there in one form at least.
 
+use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::index::directory_name;
-use crate::sstables::directory::{directory_of, entries};
+use crate::sstables::directory::{directories_of, entries};
 use crate::sstables::sstable_files::SstableFiles;
 use crate::tables::Tables;
 use model::text::instant;
@@ -19,7 +21,7 @@ use model::{Table, TableId};
 use runtime::HashSet;
 use runtime::file::{OpenOptions, create_dir_all, link, list_dir, read_small, remove_dir, replace_small, sync_dir};
 use sstable::{Component, Descriptor};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -56,8 +58,8 @@ pub struct Snapshot {
     pub keyspace: String,
     /// The table's name.
     pub table: String,
-    /// Where it is.
-    pub directory: PathBuf,
+    /// Where it is: within directories of its table, one at least.
+    pub directories: Vec<PathBuf>,
     /// What it says of itself but for the files.
     pub manifest: Manifest,
     /// Bytes of its files.
@@ -73,9 +75,9 @@ pub fn is_tag(tag: &str) -> bool {
     !matches!(tag, "" | "." | "..") && tag.len() <= TAG_BYTES_MAX && !tag.contains(['/', '\0'])
 }
 
-/// Where a table's snapshot of a name is, under the node's data directory.
-pub fn directory(data: &Path, table: &Table, tag: &str) -> PathBuf {
-    directory_of(data, table).join(DIRECTORY).join(tag)
+/// Where a table's snapshot of a name may be, by data directory.
+pub fn directories(data: &DataDirectories, table: &Table, tag: &str) -> Vec<PathBuf> {
+    directories_of(data, table).into_iter().map(|directory| directory.join(DIRECTORY).join(tag)).collect()
 }
 
 /// Gives all files of the SSTables that this shard serves of a table, and of its indexes, a second name in its snapshot
@@ -89,12 +91,13 @@ pub(crate) async fn link_table(
     table: TableId,
     tag: &str,
 ) -> Result<Vec<String>, Error> {
-    let target = directory(&files.data, &*tables.description(table)?, tag);
-    create_dir_all(&target).await.map_err(Error::Io)?;
-    let mut names = link_sstables(tables, files, table, &target).await?;
+    let targets = directories(&files.data, &*tables.description(table)?, tag);
+    create_dir_all(&targets[0]).await.map_err(Error::Io)?;
+    let mut names = link_sstables(tables, files, table, &targets).await?;
     for index in tables.indexes_of(table).iter() {
         let own = directory_name(&index.index.name);
-        let linked = match link_sstables(tables, files, index.id(), &target.join(&own)).await {
+        let targets: Vec<PathBuf> = targets.iter().map(|target| target.join(&own)).collect();
+        let linked = match link_sstables(tables, files, index.id(), &targets).await {
             // Dropped meanwhile.
             Err(Error::UnknownTable(_)) => continue,
             linked => linked?,
@@ -104,34 +107,40 @@ pub(crate) async fn link_table(
     Ok(names)
 }
 
-/// Links the SSTables of one table, or index, into a directory that is made if there are any.
+/// Links the SSTables of one table, or index, into the directory among `targets` that is in their data directory, and
+/// is made if there are any.
 async fn link_sstables(
     tables: &Tables,
     files: &SstableFiles,
     table: TableId,
-    target: &Path,
+    targets: &[PathBuf],
 ) -> Result<Vec<String>, Error> {
     let (memtable, view) = tables.readable(table)?;
-    let source = files.directory_of(&memtable.table());
-    if view.sstables.is_empty() {
-        return Ok(Vec::new());
-    }
-    create_dir_all(target).await.map_err(Error::Io)?;
-    let named: HashSet<&Descriptor> = view.sstables.iter().map(|sstable| sstable.reader.descriptor()).collect();
-    for path in list_dir(&source).await.map_err(Error::Io)? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
-            match link(&path, &target.join(name)).await {
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                linked => linked.map_err(Error::Io)?,
+    let mut names = Vec::new();
+    for (source, target) in files.directories_of(&memtable.table()).iter().zip(targets) {
+        let within = view.sstables.iter().filter(|sstable| sstable.directory == *source);
+        let named: HashSet<&Descriptor> = within.map(|sstable| sstable.reader.descriptor()).collect();
+        if named.is_empty() {
+            continue;
+        }
+        create_dir_all(target).await.map_err(Error::Io)?;
+        for path in list_dir(source).await.map_err(Error::Io)? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
+                match link(&path, &target.join(name)).await {
+                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                    linked => linked.map_err(Error::Io)?,
+                }
             }
         }
+        sync_dir(target).await.map_err(Error::Io)?;
+        names.extend(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)));
     }
-    sync_dir(target).await.map_err(Error::Io)?;
-    Ok(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)).collect())
+    Ok(names)
 }
 
 /// Ends a snapshot whose files are linked: writes how the table is made again, if that is told, and the manifest.
+/// `directory` is the first of its directories.
 pub async fn write(directory: &Path, manifest: &Manifest, schema: Option<&str>) -> Result<(), Error> {
     create_dir_all(directory).await.map_err(Error::Io)?;
     if let Some(schema) = schema {
@@ -141,57 +150,70 @@ pub async fn write(directory: &Path, manifest: &Manifest, schema: Option<&str>) 
 }
 
 /// Whether there is a snapshot, whole or not.
-pub async fn exists(directory: &Path) -> Result<bool, Error> {
-    match list_dir(directory).await {
-        Ok(_) => Ok(true),
-        Err(error) if is_nothing(&error) => Ok(false),
-        Err(error) => Err(Error::Io(error)),
+pub async fn exists(directories: &[PathBuf]) -> Result<bool, Error> {
+    for directory in directories {
+        match list_dir(directory).await {
+            Ok(_) => return Ok(true),
+            Err(error) if is_nothing(&error) => {}
+            Err(error) => return Err(Error::Io(error)),
+        }
     }
+    Ok(false)
 }
 
-/// The snapshots of all tables under a node's data directory, by tag, keyspace and table. What goes meanwhile may be
-/// left out.
-pub async fn list(data: &Path) -> Result<Vec<Snapshot>, Error> {
-    let mut found = Vec::new();
-    for keyspace in entries(&data.join("data")).await? {
-        for table in entries(&keyspace).await? {
-            let Some((name, _)) = name_of(&table).rsplit_once('-') else { continue };
-            let tags = entries(&table.join(DIRECTORY)).await?;
-            if tags.is_empty() {
-                continue;
-            }
-            let mut live: HashSet<PathBuf> = entries(&table).await?.into_iter().collect();
-            let indexes: Vec<PathBuf> = live.iter().filter(|path| is_index(path)).cloned().collect();
-            for index in indexes {
-                live.extend(entries(&index).await?);
-            }
-            for directory in tags {
-                let mut snapshot = Snapshot {
-                    tag: name_of(&directory).to_owned(),
-                    keyspace: name_of(&keyspace).to_owned(),
-                    table: name.to_owned(),
-                    manifest: read_manifest(&directory).await?,
-                    directory,
-                    disk_bytes: 0,
-                    true_bytes: 0,
-                    sstable_bytes: 0,
-                };
-                measure(&mut snapshot, &table, &live).await?;
-                found.push(snapshot);
+/// The snapshots of all tables of a node, by tag, keyspace and table. What goes meanwhile may be left out.
+pub async fn list(data: &DataDirectories) -> Result<Vec<Snapshot>, Error> {
+    // By tag, keyspace and name of the table's directory.
+    let mut found: BTreeMap<(String, String, String), Snapshot> = BTreeMap::new();
+    for data in data.all() {
+        for keyspace in entries(&data.join("data")).await? {
+            for table in entries(&keyspace).await? {
+                let Some((name, _)) = name_of(&table).rsplit_once('-') else { continue };
+                let tags = entries(&table.join(DIRECTORY)).await?;
+                if tags.is_empty() {
+                    continue;
+                }
+                let mut live: HashSet<PathBuf> = entries(&table).await?.into_iter().collect();
+                let indexes: Vec<PathBuf> = live.iter().filter(|path| is_index(path)).cloned().collect();
+                for index in indexes {
+                    live.extend(entries(&index).await?);
+                }
+                for directory in tags {
+                    let (tag, keyspace) = (name_of(&directory).to_owned(), name_of(&keyspace).to_owned());
+                    let key = (tag.clone(), keyspace.clone(), name_of(&table).to_owned());
+                    let snapshot = found.entry(key).or_insert_with(|| Snapshot {
+                        tag,
+                        keyspace,
+                        table: name.to_owned(),
+                        directories: Vec::new(),
+                        manifest: Manifest::default(),
+                        disk_bytes: 0,
+                        true_bytes: 0,
+                        sstable_bytes: 0,
+                    });
+                    if let Some(manifest) = read_manifest(&directory).await? {
+                        snapshot.manifest = manifest;
+                    }
+                    measure(snapshot, &directory, &table, &live).await?;
+                    snapshot.directories.push(directory);
+                }
             }
         }
     }
+    let mut found: Vec<Snapshot> = found.into_values().collect();
     found.sort_by(|a, b| (&a.tag, &a.keyspace, &a.table).cmp(&(&b.tag, &b.keyspace, &b.table)));
     Ok(found)
 }
 
-/// Removes a snapshot, durably. One that is gone is no error.
-pub async fn remove(directory: &Path) -> Result<(), Error> {
-    let result = remove_all(directory).await;
-    match result {
-        Err(error) if is_nothing(&error) => Ok(()),
-        removed => removed.map_err(Error::Io),
+/// Removes a snapshot from its directories, durably. One that is gone is no error.
+pub async fn remove(directories: &[PathBuf]) -> Result<(), Error> {
+    for directory in directories {
+        match remove_all(directory).await {
+            Err(error) if is_nothing(&error) => {}
+            removed => removed.map_err(Error::Io)?,
+        }
     }
+    Ok(())
 }
 
 async fn remove_all(directory: &Path) -> io::Result<()> {
@@ -233,10 +255,15 @@ fn is_nothing(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// Counts the bytes of a snapshot's files; `live` are the files of the table's directory `table`.
-async fn measure(snapshot: &mut Snapshot, table: &Path, live: &HashSet<PathBuf>) -> Result<(), Error> {
+/// Counts the bytes of a snapshot's files in `directory`; `live` are the files of the table's directory `table`.
+async fn measure(
+    snapshot: &mut Snapshot,
+    directory: &Path,
+    table: &Path,
+    live: &HashSet<PathBuf>,
+) -> Result<(), Error> {
     let mut paths = Vec::new();
-    for path in entries(&snapshot.directory).await? {
+    for path in entries(directory).await? {
         match is_index(&path) {
             true => paths.extend(entries(&path).await?),
             false => paths.push(path),
@@ -248,7 +275,7 @@ async fn measure(snapshot: &mut Snapshot, table: &Path, live: &HashSet<PathBuf>)
             bytes => bytes.map_err(Error::Io)?,
         };
         snapshot.disk_bytes += bytes;
-        let Ok(within) = path.strip_prefix(&snapshot.directory) else { continue };
+        let Ok(within) = path.strip_prefix(directory) else { continue };
         if !live.contains(&table.join(within)) {
             snapshot.true_bytes += bytes;
             snapshot.sstable_bytes += if Descriptor::parse(name_of(&path)).is_some() { bytes } else { 0 };
@@ -261,20 +288,20 @@ async fn bytes_of(path: &Path) -> io::Result<u64> {
     runtime::File::open(path, OpenOptions::default()).await?.len().await
 }
 
-async fn read_manifest(directory: &Path) -> Result<Manifest, Error> {
+/// What the manifest in a directory of a snapshot says; `None` if it says nothing.
+async fn read_manifest(directory: &Path) -> Result<Option<Manifest>, Error> {
     let bytes = match read_small(&directory.join(MANIFEST), MANIFEST_BYTES_MAX).await {
-        Err(error) if is_nothing(&error) || error.kind() == io::ErrorKind::InvalidData => Vec::new(),
+        Err(error) if is_nothing(&error) || error.kind() == io::ErrorKind::InvalidData => return Ok(None),
         read => read.map_err(Error::Io)?,
     };
-    // One that cannot be read says nothing: the snapshot is there all the same.
     let text = String::from_utf8(bytes).unwrap_or_default();
     let moment = |name| field(&text, name).and_then(instant::parse);
-    Ok(Manifest {
+    Ok(Some(Manifest {
         files: BTreeSet::new(),
         created_at: moment("created_at"),
         expires_at: moment("expires_at"),
         ephemeral: field(&text, "ephemeral") == Some("true"),
-    })
+    }))
 }
 
 /// The value of a name in a JSON object, as it stands there without quotes.

@@ -53,6 +53,7 @@ pub type PartNames = Arc<[Option<Descriptor>]>;
 
 /// The parts of a foreign SSTable, durable, before the SSTable is given up.
 pub struct Parts {
+    /// That of the foreign SSTable.
     directory: PathBuf,
     foreign: Descriptor,
     files: usize,
@@ -72,7 +73,7 @@ impl Parts {
     /// The disk's: whether it was given up is unknown until the next start.
     pub async fn commit(&mut self) -> Result<(), Error> {
         let millis = runtime::wall_micros() as u64 / 1000;
-        self.transaction.remove(&self.foreign, millis, self.files);
+        self.transaction.remove(&self.directory, &self.foreign, millis, self.files);
         self.transaction.commit(millis).await
     }
 
@@ -343,11 +344,12 @@ impl Splits {
                 Some(part) => part,
                 None => {
                     let descriptor = self.files.new_descriptor();
-                    transaction.add(&descriptor).await?;
+                    let directory = self.files.make_directory(&table, owner as u16).await?;
+                    transaction.add(&directory, &descriptor).await?;
                     let mut options = options.clone();
                     options.owner = Some((owner as u16, map));
                     options.log_intervals = vec![((*place).into(), (*place).into())];
-                    part.insert(SstableWriter::new(&self.files, directory, descriptor, &table, options))
+                    part.insert(SstableWriter::new(&self.files, &directory, descriptor, &table, options))
                 }
             };
             if let Some(fragment) = merge.fragment()

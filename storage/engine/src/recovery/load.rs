@@ -11,6 +11,7 @@
 
 use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::shard_log::ShardLog;
+use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::sstables::directory::{entries, list, read_sidecar};
 use crate::sstables::log_coverage::LogCoverage;
@@ -20,23 +21,35 @@ use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::{purged_intervals, transaction, truncation_lists};
 use crate::tables::Tables;
 use model::{Home, Table, TableId};
+use runtime::HashSet;
 use sstable::{Component, Descriptor};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Finishes or undoes interrupted transactions in the directories of all tables, including dropped ones. Runs on
 /// shard 0 before any shard loads.
-pub(crate) async fn clean(data: &Path) -> Result<(), Error> {
-    for keyspace in entries(&data.join("data")).await? {
-        for table in entries(&keyspace).await? {
-            transaction::clean(&table).await?;
-            for index in entries(&table).await? {
-                if index.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.')) {
-                    transaction::clean(&index).await?;
+pub(crate) async fn clean(data: &DataDirectories) -> Result<(), Error> {
+    // Tables and indexes by their place in a data directory: `KEYSPACE/TABLE` or `KEYSPACE/TABLE/.INDEX`.
+    let mut places: BTreeSet<PathBuf> = BTreeSet::new();
+    let roots: Vec<PathBuf> = data.all().iter().map(|data| data.join("data")).collect();
+    for root in &roots {
+        let place = |path: &Path| path.strip_prefix(root).map(Path::to_owned).ok();
+        for keyspace in entries(root).await? {
+            for table in entries(&keyspace).await? {
+                for index in entries(&table).await? {
+                    if index.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.')) {
+                        places.extend(place(&index));
+                    }
                 }
+                places.extend(place(&table));
             }
         }
+    }
+    for place in places {
+        let directories: Vec<PathBuf> = roots.iter().map(|root| root.join(&place)).collect();
+        transaction::clean(&directories).await?;
     }
     Ok(())
 }
@@ -83,8 +96,8 @@ impl Loader<'_> {
         Ok(loaded)
     }
 
-    /// Opens the SSTables of one table and returns them with the log records that they hold. For an index, SSTables
-    /// that no shard can use are added to `unusable`.
+    /// Opens the SSTables of one table in all data directories and returns them with the log records that they hold.
+    /// For an index, SSTables that no shard can use are added to `unusable`.
     async fn load_table(
         &self,
         table: &Arc<Table>,
@@ -92,15 +105,39 @@ impl Loader<'_> {
         truncation: Option<&Truncation>,
         mut unusable: Option<&mut Vec<(PathBuf, Descriptor)>>,
     ) -> Result<(Vec<Rc<OpenSstable>>, Vec<LogCoverage>), Error> {
-        let (mut opened, mut covered) = (Vec::new(), Vec::new());
-        let directory = self.files.directory_of(table);
+        let mut loaded = (Vec::new(), Vec::new());
+        let mut names = HashSet::default();
+        for directory in self.files.directories_of(table) {
+            let found = list(&directory).await?;
+            // Transactions and splits name SSTables without their directory.
+            if let Some(name) = found.keys().find(|name| names.contains(*name)) {
+                let path = directory.join(name.file_name(Component::Data));
+                let what = "an SSTable of the table in another data directory has the same name";
+                return Err(Error::Corrupt { path, offset: 0, what });
+            }
+            names.extend(found.keys().cloned());
+            self.load_directory(table, home, truncation, &mut unusable, (&directory, found), &mut loaded).await?;
+        }
+        Ok(loaded)
+    }
+
+    /// The part of [`Loader::load_table`] in one directory, in which SSTables with these components were found.
+    async fn load_directory(
+        &self,
+        table: &Arc<Table>,
+        home: Home,
+        truncation: Option<&Truncation>,
+        unusable: &mut Option<&mut Vec<(PathBuf, Descriptor)>>,
+        (directory, found): (&Path, BTreeMap<Descriptor, HashSet<Component>>),
+        (opened, covered): &mut (Vec<Rc<OpenSstable>>, Vec<LogCoverage>),
+    ) -> Result<(), Error> {
         let (shard, map) = (self.files.shard, self.files.shard_map);
         let needed = |(_, upper): &(LogPosition, LogPosition)| self.log.old.borrow().is_anything_before(*upper);
-        covered.extend(purged_intervals::load(&directory, shard == 0, needed).await?);
-        let taken = truncation_lists::load(&directory, truncation, shard == 0).await?;
-        for (descriptor, components) in list(&directory).await? {
+        covered.extend(purged_intervals::load(directory, shard == 0, needed).await?);
+        let taken = truncation_lists::load(directory, truncation, shard == 0).await?;
+        for (descriptor, components) in found {
             let sidecar = match components.contains(&Component::Helenus) {
-                true => Some(read_sidecar(&directory, &descriptor).await?),
+                true => Some(read_sidecar(directory, &descriptor).await?),
                 false => None,
             };
             let owner = sidecar.filter(|sidecar| sidecar.map == map).map(|sidecar| sidecar.shard);
@@ -109,13 +146,13 @@ impl Loader<'_> {
                 continue;
             }
             if owner.is_none()
-                && let Some(unusable) = &mut unusable
+                && let Some(unusable) = unusable
             {
                 // It has no owner under this shard map. It is left out, and the index is built again.
-                unusable.push((directory.clone(), descriptor));
+                unusable.push((directory.to_owned(), descriptor));
                 continue;
             }
-            let mut sstable = self.files.open(&directory, &descriptor, &components, table).await?;
+            let mut sstable = self.files.open(directory, &descriptor, &components, table).await?;
             sstable.foreign = owner.is_none();
             let coverage = LogCoverage::of(&sstable);
             let truncated = coverage.as_ref().zip(truncation).is_some_and(|(coverage, cut)| coverage.is_truncated(cut));
@@ -127,6 +164,6 @@ impl Loader<'_> {
             covered.extend(coverage);
             opened.push(Rc::new(sstable));
         }
-        Ok((opened, covered))
+        Ok(())
     }
 }

@@ -1,5 +1,6 @@
 //! The directories of tables' SSTables, and the SSTables in them.
 
+use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::index;
 use model::Table;
@@ -14,12 +15,17 @@ use std::path::{Path, PathBuf};
 /// The longest `Helenus.db` that is read, bytes: enough for an SSTable of several TiB.
 const SIDECAR_BYTES_MAX: usize = 1 << 30;
 
-/// The directory of a table's SSTables under the node's data directory, as Cassandra names it.
+/// The directory of a table's SSTables under one of the node's data directories, as Cassandra names it.
 pub fn directory_of(data: &Path, table: &Table) -> PathBuf {
     if let Some(directory) = index::directory_of(data, table) {
         return directory;
     }
     data.join("data").join(&table.keyspace).join(format!("{}-{}", table.name, table.id.uuid().simple()))
+}
+
+/// The directories of a table's SSTables, one under each of the node's data directories.
+pub fn directories_of(data: &DataDirectories, table: &Table) -> Vec<PathBuf> {
+    data.all().iter().map(|data| directory_of(data, table)).collect()
 }
 
 /// The paths in a directory; empty if the directory does not exist.

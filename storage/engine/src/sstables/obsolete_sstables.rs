@@ -11,10 +11,11 @@ use super::{sstable_id, truncation_lists};
 use crate::error::Error;
 use crate::index;
 use model::TableId;
-use runtime::{Class, HashMap, HashSet};
+use runtime::{Class, HashMap};
 use sstable::Descriptor;
 use std::cell::RefCell;
-use std::path::Path;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -70,15 +71,16 @@ impl ObsoleteSstables {
         let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
         let Some(first) = gone.first() else { return Ok(()) };
         let transaction = commit_removal(&first.directory, &gone).await?;
-        if gone.iter().any(|sstable| sstable.foreign) {
-            truncation_lists::forget(&first.directory).await?;
+        let of_foreign = gone.iter().filter(|sstable| sstable.foreign).map(|sstable| &sstable.directory);
+        for directory in of_foreign.collect::<BTreeSet<&PathBuf>>() {
+            truncation_lists::forget(directory).await?;
         }
         retire(gone, transaction);
         Ok(())
     }
 }
 
-/// Removes SSTables that no view has, in one transaction.
+/// Removes SSTables that no view has, in one transaction with its log in `directory`.
 pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> Result<(), Error> {
     let transaction = commit_removal(directory, &sstables).await?;
     retire(sstables, transaction);
@@ -89,7 +91,9 @@ pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> 
 async fn commit_removal(directory: &Path, sstables: &[Rc<OpenSstable>]) -> Result<Transaction, Error> {
     let mut transaction = Transaction::new(directory, TransactionKind::Truncate, sstable_id::time_uuid());
     let millis = runtime::wall_micros() as u64 / 1000;
-    sstables.iter().for_each(|sstable| transaction.remove(sstable.reader.descriptor(), millis, sstable.files));
+    for sstable in sstables {
+        transaction.remove(&sstable.directory, sstable.reader.descriptor(), millis, sstable.files);
+    }
     transaction.commit(millis).await?;
     Ok(transaction)
 }
@@ -101,13 +105,11 @@ pub(crate) fn retire(gone: Vec<Rc<OpenSstable>>, transaction: Transaction) {
         while gone.iter().any(|sstable| sstable.is_read()) {
             runtime::sleep(RETIRE_WAIT).await;
         }
-        let directory = gone.first().map(|sstable| sstable.directory.clone());
-        let names: HashSet<Descriptor> = gone.iter().map(|sstable| sstable.reader.descriptor().clone()).collect();
+        let place = |sstable: &Rc<OpenSstable>| (sstable.directory.clone(), sstable.reader.descriptor().clone());
+        let places: Vec<(PathBuf, Descriptor)> = gone.iter().map(place).collect();
         drop(gone);
         let removed = async {
-            if let Some(directory) = directory {
-                transaction::delete(&directory, |name| names.contains(name)).await.map_err(Error::Io)?;
-            }
+            transaction::delete_all(&places).await.map_err(Error::Io)?;
             transaction.finish().await
         };
         if let Err(error) = removed.await {

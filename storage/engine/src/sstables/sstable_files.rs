@@ -1,14 +1,16 @@
 //! Names and opens the SSTables of this shard, and gives the options to write them with.
 
 use super::block_cache::BlockCache;
-use super::directory::directory_of;
+use super::directory::{directories_of, directory_of};
 use super::open_sstable::OpenSstable;
 use super::sstable_id;
+use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::guards::logged_thresholds::LoggedThresholds;
 use crate::options::{Options, SstableOptions};
 use model::{Partitioner, ShardMap, Table};
 use runtime::HashSet;
+use runtime::file::create_dir_all;
 use sstable::statistics::EncodingStats;
 use sstable::{Component, Descriptor, Version, writer};
 use std::cell::Cell;
@@ -16,11 +18,11 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// What all SSTables of a shard have in common: their directory, their writer, the options, and the cache of their
+/// What all SSTables of a shard have in common: their directories, their writer, the options, and the cache of their
 /// blocks.
 pub(crate) struct SstableFiles {
-    /// The node's data directory.
-    pub(crate) data: PathBuf,
+    /// The node's data directories.
+    pub(crate) data: DataDirectories,
     pub(crate) shard: u16,
     pub(crate) shard_map: ShardMap,
     pub(crate) cache: Rc<BlockCache>,
@@ -34,7 +36,7 @@ pub(crate) struct SstableFiles {
 impl SstableFiles {
     pub(crate) fn new(options: &Options, shard: u16, cache: Rc<BlockCache>) -> SstableFiles {
         SstableFiles {
-            data: options.directory.clone(),
+            data: options.directories.clone(),
             shard,
             shard_map: options.shard_map,
             cache,
@@ -49,9 +51,24 @@ impl SstableFiles {
         self.host_id.set(Some(host_id));
     }
 
-    /// The directory of a table's SSTables.
+    /// The directory to which this shard writes a table's SSTables.
     pub(crate) fn directory_of(&self, table: &Table) -> PathBuf {
-        directory_of(&self.data, table)
+        directory_of(self.data.of_shard(self.shard), table)
+    }
+
+    /// The directory to which a shard writes a table's SSTables, made if it is missing.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub(crate) async fn make_directory(&self, table: &Table, shard: u16) -> Result<PathBuf, Error> {
+        let directory = directory_of(self.data.of_shard(shard), table);
+        create_dir_all(&directory).await.map_err(Error::Io)?;
+        Ok(directory)
+    }
+
+    /// All directories in which SSTables of a table may lie.
+    pub(crate) fn directories_of(&self, table: &Table) -> Vec<PathBuf> {
+        directories_of(&self.data, table)
     }
 
     /// The version of the SSTables that are written.

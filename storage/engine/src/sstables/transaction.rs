@@ -2,7 +2,9 @@
 //!
 //! The format of the log is Cassandra's (`LogFile` and `LogRecord` of its `db.lifecycle`), so that either program can
 //! clean up after the other: a file `VERSION_txn_KIND_UUID.log` beside the SSTables with one record per line,
-//! `TYPE:[prefix of names,time,files][checksum]`.
+//! `TYPE:[prefix of names,time,files][checksum]`. A table has a directory in each data directory; a log is in one of
+//! them and may name SSTables in all, whose names are unique within the table. (Cassandra writes the same log into each
+//! directory that it names.)
 //! 1. The log with the names of the new SSTables is durable before the first of their files is created.
 //! 2. Once the new files are durable, [`Transaction::commit`] durably adds `COMMIT`.
 //! 3. The files of the replaced SSTables are removed when nothing reads them, and then the log.
@@ -18,6 +20,8 @@ use crate::error::Error;
 use runtime::HashSet;
 use runtime::file::{list_dir, read_small, remove, replace_small, sync_dir};
 use sstable::Descriptor;
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,38 +58,41 @@ impl TransactionKind {
 pub struct Transaction {
     directory: PathBuf,
     path: PathBuf,
-    /// The SSTables that it adds.
-    added: Vec<Descriptor>,
+    /// The SSTables that it adds, with their directories.
+    added: Vec<(PathBuf, Descriptor)>,
     /// The text of the log: all records so far.
     text: String,
 }
 
 impl Transaction {
-    /// A transaction in a table's directory. Nothing is written yet. `id` is a time UUID that no other transaction
-    /// has.
+    /// A transaction with its log in a table's directory. Nothing is written yet. `id` is a time UUID that no other
+    /// transaction has.
     pub fn new(directory: &Path, kind: TransactionKind, id: uuid::Uuid) -> Transaction {
         let path = directory.join(format!("da_txn_{}_{id}.log", kind.name()));
         Transaction { directory: directory.to_owned(), path, added: Vec::new(), text: String::new() }
     }
 
-    /// Durably records a new SSTable. Must be called before any file of it is created.
-    pub async fn add(&mut self, descriptor: &Descriptor) -> Result<(), Error> {
-        self.add_all(std::slice::from_ref(descriptor)).await
+    /// Durably records a new SSTable in a directory of the table. Must be called before any file of it is created.
+    pub async fn add(&mut self, directory: &Path, descriptor: &Descriptor) -> Result<(), Error> {
+        self.add_all([(directory, descriptor)]).await
     }
 
-    /// Durably records new SSTables. Must be called before any file of them is created.
-    pub async fn add_all(&mut self, descriptors: &[Descriptor]) -> Result<(), Error> {
-        for descriptor in descriptors {
-            self.added.push(descriptor.clone());
-            self.record("ADD", &self.prefix(descriptor), 0, FILES_OF_ADDED);
+    /// Durably records new SSTables with their directories. Must be called before any file of them is created.
+    pub async fn add_all<'s>(
+        &mut self,
+        sstables: impl IntoIterator<Item = (&'s Path, &'s Descriptor)>,
+    ) -> Result<(), Error> {
+        for (directory, descriptor) in sstables {
+            self.added.push((directory.to_owned(), descriptor.clone()));
+            self.record("ADD", &prefix(directory, descriptor), 0, FILES_OF_ADDED);
         }
         replace_small(&self.path, self.text.as_bytes()).await.map_err(Error::Io)
     }
 
-    /// Records an SSTable that the commit removes: its number of files, and when it last changed, in milliseconds
-    /// since 1970. The commit makes the record durable.
-    pub fn remove(&mut self, descriptor: &Descriptor, millis: u64, files: usize) {
-        self.record("REMOVE", &self.prefix(descriptor), millis, files);
+    /// Records an SSTable that the commit removes: its directory, its number of files, and when it last changed, in
+    /// milliseconds since 1970. The commit makes the record durable.
+    pub fn remove(&mut self, directory: &Path, descriptor: &Descriptor, millis: u64, files: usize) {
+        self.record("REMOVE", &prefix(directory, descriptor), millis, files);
     }
 
     /// Durably commits the transaction. The files of the new SSTables must be durable already.
@@ -102,7 +109,7 @@ impl Transaction {
 
     /// Undoes the transaction: removes the new SSTables' files, then the log.
     pub async fn abort(self) -> Result<(), Error> {
-        delete(&self.directory, |descriptor| self.added.contains(descriptor)).await.map_err(Error::Io)?;
+        delete_all(&self.added).await.map_err(Error::Io)?;
         // A failed write of the log may leave its temporary file.
         let mut unfinished = self.path.clone().into_os_string();
         unfinished.push(".tmp");
@@ -110,14 +117,15 @@ impl Transaction {
         self.finish().await
     }
 
-    fn prefix(&self, descriptor: &Descriptor) -> String {
-        format!("{}/{descriptor}-", self.directory.display())
-    }
-
     fn record(&mut self, kind: &str, prefix: &str, time: u64, files: usize) {
         let checksum = checksum(kind, prefix, time, files as u32);
         writeln!(self.text, "{kind}:[{prefix},{time},{files}][{checksum}]").expect("a string grows");
     }
+}
+
+/// What the names of an SSTable's files begin with.
+fn prefix(directory: &Path, descriptor: &Descriptor) -> String {
+    format!("{}/{descriptor}-", directory.display())
 }
 
 /// The number of files in an `ADD` record; only `REMOVE` records need the true number.
@@ -198,8 +206,8 @@ pub(crate) fn is_log(name: &str) -> bool {
     name.contains("_txn_") && name.ends_with(".log")
 }
 
-/// The SSTables in a directory that uncommitted transactions add or committed ones remove: their files may be removed
-/// at any moment. With `all`, also those that committed transactions added.
+/// The SSTables that uncommitted transactions with a log in this directory add or committed ones remove: their files
+/// may be removed at any moment. With `all`, also those that committed transactions added.
 pub async fn named(directory: &Path, all: bool) -> Result<HashSet<Descriptor>, Error> {
     let mut named = HashSet::default();
     for path in list_dir(directory).await.map_err(Error::Io)? {
@@ -227,23 +235,55 @@ async fn read_log(path: &Path) -> Result<TransactionLog, Error> {
     parse(std::str::from_utf8(&bytes).map_err(|_| corrupt("not a text"))?).map_err(corrupt)
 }
 
-/// Finishes or undoes the transactions whose logs are in a table's directory. Removes nothing else.
-pub async fn clean(directory: &Path) -> Result<(), Error> {
-    for path in entries(directory).await? {
-        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-        if name.strip_suffix(".tmp").is_some_and(is_log) {
+/// Finishes or undoes the transactions whose logs are in the directories of a table. Removes nothing else.
+pub async fn clean(directories: &[PathBuf]) -> Result<(), Error> {
+    let mut logs: BTreeMap<OsString, (TransactionLog, Vec<PathBuf>)> = BTreeMap::new();
+    for directory in directories {
+        for path in entries(directory).await? {
+            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+            if name.strip_suffix(".tmp").is_some_and(is_log) {
+                remove_if_there(&path).await.map_err(Error::Io)?;
+                continue;
+            }
+            if !is_log(name) {
+                continue;
+            }
+            // Logs of one name are one transaction's, and a crash may have kept the last records from some of them.
+            let (log_file, paths) = logs.entry(name.into()).or_default();
+            let read = read_log(&path).await?;
+            log_file.added.extend(read.added);
+            log_file.removed.extend(read.removed);
+            log_file.committed |= read.committed;
+            paths.push(path);
+        }
+    }
+    for (log_file, paths) in logs.into_values() {
+        let gone = if log_file.committed { log_file.removed } else { log_file.added };
+        let gone: HashSet<Descriptor> = gone.into_iter().collect();
+        for directory in directories {
+            match delete(directory, |descriptor| gone.contains(descriptor)).await {
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                deleted => deleted.map_err(Error::Io)?,
+            }
+        }
+        for path in paths {
             remove_if_there(&path).await.map_err(Error::Io)?;
-            continue;
+            if let Some(directory) = path.parent() {
+                sync_dir(directory).await.map_err(Error::Io)?;
+            }
         }
-        if !is_log(name) {
-            continue;
-        }
-        let log_file = read_log(&path).await?;
-        let gone: HashSet<Descriptor> =
-            if log_file.committed { log_file.removed } else { log_file.added }.into_iter().collect();
-        delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
-        remove_if_there(&path).await.map_err(Error::Io)?;
-        sync_dir(directory).await.map_err(Error::Io)?;
+    }
+    Ok(())
+}
+
+/// Durably deletes all files of some SSTables, given with their directories.
+pub(crate) async fn delete_all(sstables: &[(PathBuf, Descriptor)]) -> io::Result<()> {
+    let mut by_directory: BTreeMap<&Path, HashSet<&Descriptor>> = BTreeMap::new();
+    for (directory, descriptor) in sstables {
+        by_directory.entry(directory).or_default().insert(descriptor);
+    }
+    for (directory, names) in by_directory {
+        delete(directory, |descriptor| names.contains(descriptor)).await?;
     }
     Ok(())
 }
@@ -293,9 +333,8 @@ mod tests {
     #[test]
     fn s4_a_log_says_what_it_was_told() {
         let mut log = log();
-        log.added.push(descriptor("1"));
         log.record("ADD", "/d/ks/t/da-1-bti-", 0, 8);
-        log.remove(&descriptor("2"), 1_700_000_000_123, 9);
+        log.remove(Path::new("/e/ks/t"), &descriptor("2"), 1_700_000_000_123, 9);
         let mut expected =
             TransactionLog { added: vec![descriptor("1")], removed: vec![descriptor("2")], committed: false };
         assert_eq!(parse(&log.text).as_ref(), Ok(&expected));

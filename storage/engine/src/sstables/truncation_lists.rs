@@ -17,6 +17,7 @@ use crate::error::Error;
 use runtime::HashSet;
 use runtime::file::{read_small, remove, replace_small, sync_dir};
 use sstable::{Component, Descriptor};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -25,17 +26,20 @@ const LIST_BYTES_MAX: usize = 16 << 20;
 
 const PREFIX: &str = "helenus-truncated-";
 
-/// Durably lists the foreign SSTables among `obsolete` for the truncation at `at_millis`.
+/// Durably lists the foreign SSTables among `obsolete` for the truncation at `at_millis`, in each directory those that
+/// lie in it.
 pub(crate) async fn write(obsolete: &[Rc<OpenSstable>], at_millis: i64) -> Result<(), Error> {
-    let foreign: Vec<_> = obsolete.iter().filter(|sstable| sstable.foreign).collect();
-    let Some(first) = foreign.first() else { return Ok(()) };
-    let mut text = String::new();
-    for sstable in &foreign {
+    let mut texts: BTreeMap<&Path, String> = BTreeMap::new();
+    for sstable in obsolete.iter().filter(|sstable| sstable.foreign) {
+        let text = texts.entry(&sstable.directory).or_default();
         text.push_str(&sstable.reader.descriptor().file_name(Component::Data));
         text.push('\n');
     }
-    let path = first.directory.join(format!("{PREFIX}{at_millis}"));
-    replace_small(&path, text.as_bytes()).await.map_err(Error::Io)
+    for (directory, text) in texts {
+        let path = directory.join(format!("{PREFIX}{at_millis}"));
+        replace_small(&path, text.as_bytes()).await.map_err(Error::Io)?;
+    }
+    Ok(())
 }
 
 /// The lists in a directory, with the times of their truncations.

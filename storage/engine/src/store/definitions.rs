@@ -19,14 +19,16 @@ impl Store {
         self.adopt_indexes(&table, home);
     }
 
-    /// On shard 0: makes the directory of a table's SSTables, so that operators can put files there before the first
+    /// On shard 0: makes the directories of a table's SSTables, so that operators can put files there before the first
     /// flush.
     ///
     /// # Errors
     /// The disk's.
-    pub async fn create_directory(&self, table: &Table) -> Result<(), Error> {
-        let directory = self.parts.files.directory_of(table);
-        self.parts.faults.noted(runtime::file::create_dir_all(&directory).await.map_err(Error::Io))
+    pub async fn create_directories(&self, table: &Table) -> Result<(), Error> {
+        for directory in self.parts.files.directories_of(table) {
+            self.parts.faults.noted(runtime::file::create_dir_all(&directory).await.map_err(Error::Io))?;
+        }
+        Ok(())
     }
 
     /// Sets whether writes of a table, if it is known, go to the log; they do unless this says otherwise.
@@ -200,12 +202,12 @@ impl Store {
         self.parts.indexes.is_built(table, index)
     }
 
-    /// On shard 0, before an index is made or once it is gone: removes its directory with all that is in it.
+    /// On shard 0, before an index is made or once it is gone: removes its directories with all that is in them.
     ///
     /// # Errors
     /// The disk's.
     pub async fn prepare_index(&self, base: &Table, index: &str) -> Result<(), Error> {
-        self.parts.indexes.clear_directory(base, index).await
+        self.parts.indexes.clear_directories(base, index).await
     }
 
     /// After a definition that drops an index is durable and no core knows the index: removes its SSTables, once nobody

@@ -112,7 +112,9 @@ impl Store {
 
     /// What a table holds on this shard; `None` if it is not known here.
     pub fn statistics(&self, table: TableId, now_in_seconds: i64) -> Option<TableStatistics> {
-        self.parts.tables.borrow().get(&table).map(|state| TableStatistics::of(state, now_in_seconds))
+        let tables = self.parts.tables.borrow();
+        let state = tables.get(&table)?;
+        Some(TableStatistics::of(state, &self.parts.files.directory_of(&state.table), now_in_seconds))
     }
 
     /// Estimates how many partitions this shard's SSTables of a table have in each range, and how large they are.

@@ -3,6 +3,7 @@
 use super::table_state::TableState;
 use crate::sstables::open_sstable::OpenSstable;
 use sstable::statistics::Histogram;
+use std::path::Path;
 
 /// Figures of one table; those of several shards add up with [`TableStatistics::add`].
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -11,6 +12,8 @@ pub struct TableStatistics {
     pub sstables: u64,
     /// SSTables of an older format version than the one written now.
     pub old_sstables: u64,
+    /// SSTables that lie in another data directory than the one that their shard writes to.
+    pub misplaced_sstables: u64,
     /// Bytes of all their files.
     pub disk_bytes: u64,
     /// Bytes of the files of the largest one.
@@ -131,6 +134,7 @@ impl TableStatistics {
     pub fn add(&mut self, other: &TableStatistics) {
         self.sstables += other.sstables;
         self.old_sstables += other.old_sstables;
+        self.misplaced_sstables += other.misplaced_sstables;
         self.disk_bytes += other.disk_bytes;
         self.largest_bytes = self.largest_bytes.max(other.largest_bytes);
         self.longest_micros = self.longest_micros.max(other.longest_micros);
@@ -155,7 +159,8 @@ impl TableStatistics {
         Counts::of(&sstable.reader.metadata().statistics.partition_sizes)
     }
 
-    pub(crate) fn of(state: &TableState, now_in_seconds: i64) -> TableStatistics {
+    /// `directory` is the one that the shard writes the table's SSTables to.
+    pub(crate) fn of(state: &TableState, directory: &Path, now_in_seconds: i64) -> TableStatistics {
         let droppable_before = now_in_seconds - i64::from(state.table.options.gc_grace_seconds);
         let mut sum = TableStatistics {
             memtable_bytes: state.memtable.bytes() as u64,
@@ -169,6 +174,7 @@ impl TableStatistics {
             let data_bytes = reader.data_len();
             sum.sstables += 1;
             sum.old_sstables += u64::from(!reader.descriptor().version.is_cassandra_5());
+            sum.misplaced_sstables += u64::from(sstable.directory != directory);
             sum.disk_bytes += sstable.disk_bytes;
             sum.largest_bytes = sum.largest_bytes.max(sstable.disk_bytes);
             let between = statistics.max_timestamp.saturating_sub(statistics.min_timestamp);

@@ -76,7 +76,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
 
 pub(crate) fn options(shards: u16, sync: SyncMode) -> Options {
     Options {
-        directory: PathBuf::from("/data"),
+        directories: "/data".into(),
         shard_map: ShardMap::new(Partitioner::Murmur3, shards),
         sync,
         segment_bytes: 64 << 10,
@@ -94,7 +94,7 @@ pub(crate) const GROUP: SyncMode = SyncMode::Group { window: Duration::ZERO };
 /// Options for a real disk under which nothing is flushed unless a test asks.
 pub(crate) fn roomy(directory: &Path, sync: SyncMode) -> Options {
     Options {
-        directory: directory.into(),
+        directories: directory.into(),
         segment_bytes: 32 << 20,
         memtable_bytes_max: 8 << 30,
         log_bytes_max: 64 << 30,

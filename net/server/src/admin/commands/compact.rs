@@ -69,11 +69,12 @@ fn key(partitioner: Partitioner, table: &Table, text: &str) -> Result<DecoratedK
 /// The SSTables of the given `Data.db` files, by table. A file that belongs to no table is left out.
 async fn sstables(node: &NodeState, files: &[String]) -> Result<BTreeMap<TableId, Vec<Descriptor>>, CommandError> {
     let schema = node.shard.schema();
-    let data = &node.shard.node_config().directory;
+    let data = &node.shard.node_config().directories;
     let mut directories = Vec::new();
     for table in table_names::keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values()) {
-        let directory = shard::directory_of(data, table);
-        directories.push((table.id, runtime::file::canonical(&directory).await.unwrap_or(directory)));
+        for directory in shard::directories_of(data, table) {
+            directories.push((table.id, runtime::file::canonical(&directory).await.unwrap_or(directory)));
+        }
     }
     let mut found: BTreeMap<TableId, Vec<Descriptor>> = BTreeMap::new();
     if files.is_empty() {

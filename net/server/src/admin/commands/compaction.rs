@@ -97,10 +97,6 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
         table.print(out);
         return Ok(());
     }
-    let directory = |id| {
-        let table = schema.table_by_id(id)?;
-        Some(shard::directory_of(&node.shard.node_config().directory, table).display().to_string())
-    };
     let rows = sum.running.iter().map(|running| {
         let (keyspace, table) = name(running.table);
         let (done, total) = (bytes(running.read_bytes), bytes(running.total_bytes));
@@ -108,7 +104,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
         match request.has("-V") {
             false => vec![id, kind, keyspace, table, done, total, unit, percent(running)],
             true => {
-                let target = directory(running.table).unwrap_or_default();
+                let target = running.directory.display().to_string();
                 let (sstables, stored) = (running.sstables.to_string(), bytes(running.stored_bytes));
                 vec![keyspace, table, id, percent(running), kind, done, sstables, total, stored, unit, target]
             }

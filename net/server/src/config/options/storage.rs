@@ -10,16 +10,21 @@ use super::older::Older::{
 use super::{ALONE, CACHE, JVM, Key, MEMORY, THREADS, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
-    read("data_file_directories", LIST, "[]", "exactly one"),
-    refused("local_system_data_file_directory", TEXT, "", "a node has one data directory"),
-    unused("commitlog_directory", TEXT, "", "the commit log is in the data directory"),
+    read(
+        "data_file_directories",
+        LIST,
+        "[]",
+        "core `i` of a node with `n` directories writes SSTables to directory `i` mod `n`",
+    ),
+    refused("local_system_data_file_directory", TEXT, "", "system tables are in the first data directory"),
+    unused("commitlog_directory", TEXT, "", "the commit log is in the first data directory"),
     unused("hints_directory", TEXT, "", ALONE),
     unused("saved_caches_directory", TEXT, "", "caches are not saved"),
     read(
         "disk_failure_policy",
         Kind::Choice(&["best_effort", "stop", "ignore", "stop_paranoid", "die"]),
         "ignore",
-        "`stop` by default, as in the file of Cassandra; `best_effort` is `stop`, as there is one directory",
+        "`stop` by default, as in the file of Cassandra; `best_effort` is `stop`, as a core writes to one directory",
     ),
     read("commit_failure_policy", Kind::Choice(&["stop", "stop_commit", "ignore", "die"]), "stop", ""),
     read(

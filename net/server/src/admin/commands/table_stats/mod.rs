@@ -14,6 +14,7 @@ use crate::node_state::NodeState;
 use lines::{Line, Value, lines};
 use model::Table;
 use report::{Report, TableReport};
+use shard::snapshots::Snapshot;
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -78,16 +79,17 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     let measured = node.shard.measured(&MEASURES).await?;
     for table in tables {
         let statistics = node.shard.statistics(table.id).await?;
-        let directory = shard::directory_of(&node.shard.node_config().directory, &table);
-        let own = snapshots.iter().filter(|found| found.directory.starts_with(&directory));
-        let snapshot_bytes = own.map(|found| found.sstable_bytes).sum();
+        let directories = shard::directories_of(&node.shard.node_config().directories, &table);
+        let is_own = |found: &&Snapshot| {
+            found.directories.iter().any(|found| directories.iter().any(|directory| found.starts_with(directory)))
+        };
+        let snapshot_bytes = snapshots.iter().filter(is_own).map(|found| found.sstable_bytes).sum();
         let mut lines = lines(&statistics, &TableUsage::of(&measured, &table), snapshot_bytes);
         if request.has("-l") {
-            // There is only one data directory, so no SSTable can be in the wrong one.
             lines.push(Line {
                 key: "sstables_in_correct_location",
                 title: "SSTables in correct location",
-                value: Value::Flag(true),
+                value: Value::Flag(statistics.misplaced_sstables == 0),
             });
         }
         reports.push(TableReport { table, lines, flushing: statistics.flushing });
