@@ -111,6 +111,14 @@ impl Log {
         make: impl FnOnce(&'a dyn AnyLogStore) -> LocalFuture<'a, Result<(), StoreError>>,
     ) -> Result<(), io::Error> {
         let _changing = self.0.changing.lock().await;
+        self.change_locked(make).await
+    }
+
+    /// Makes one change of the store durable, for callers that hold the lock.
+    async fn change_locked<'a>(
+        &'a self,
+        make: impl FnOnce(&'a dyn AnyLogStore) -> LocalFuture<'a, Result<(), StoreError>>,
+    ) -> Result<(), io::Error> {
         if let Some(reason) = self.0.failure.reason() {
             return Err(io::Error::other(reason));
         }
@@ -122,10 +130,16 @@ impl Log {
         self.0.copy.borrow().snapshot.clone()
     }
 
-    /// Replaces the snapshot.
+    /// Replaces the snapshot, unless there is a later one: one that was taken here may be stored after one that came
+    /// from the leader, and records may have been purged up to that.
     pub(crate) async fn save_snapshot(&self, meta: SnapshotMeta, data: SnapshotData) -> Result<(), io::Error> {
         let bytes = stored_snapshot(&meta, &data);
-        self.change(|store| store.save_snapshot(bytes)).await?;
+        let _changing = self.0.changing.lock().await;
+        let later = |(stored, _): &(SnapshotMeta, SnapshotData)| stored.last_log_id > meta.last_log_id;
+        if self.0.copy.borrow().snapshot.as_ref().is_some_and(later) {
+            return Ok(());
+        }
+        self.change_locked(|store| store.save_snapshot(bytes)).await?;
         self.0.copy.borrow_mut().snapshot = Some((meta, data));
         Ok(())
     }
@@ -140,6 +154,13 @@ impl Log {
         self.0.copy.borrow().last()
     }
 
+    /// The id of the entry at `index`, if it is in the log.
+    pub(crate) fn at(&self, index: u64) -> Option<LogId> {
+        let copy = self.0.copy.borrow();
+        let place = usize::try_from(index.checked_sub(copy.first())?).ok()?;
+        copy.entries.get(place).map(|entry| entry.log_id)
+    }
+
     /// Replaces the vote.
     pub(crate) async fn put_vote(&self, vote: Vote) -> Result<(), io::Error> {
         self.change(|store| store.save_vote(stored_vote(&vote))).await?;
@@ -150,10 +171,24 @@ impl Log {
     /// Adds entries.
     pub(crate) async fn put_entries(&self, entries: Vec<Entry>) -> Result<(), io::Error> {
         let record = |entry: &Entry| Record { index: entry.log_id.index, bytes: stored_entry(entry) };
-        let records = entries.iter().map(record).collect();
+        let mut calls: Vec<Vec<Record>> = Vec::new();
+        let mut bytes = 0;
+        for record in entries.iter().map(record) {
+            bytes += record.bytes.len();
+            match calls.last_mut() {
+                Some(call) if bytes <= APPEND_BYTES_MAX => call.push(record),
+                _ => {
+                    bytes = record.bytes.len();
+                    calls.push(vec![record]);
+                }
+            }
+        }
         // Replication may read entries of a leader before they are durable there.
         self.0.copy.borrow_mut().entries.extend(entries);
-        self.change(|store| store.append(records)).await
+        for records in calls {
+            self.change(|store| store.append(records)).await?;
+        }
+        Ok(())
     }
 }
 
@@ -246,5 +281,94 @@ impl RaftLogStorage<Types> for Log {
         copy.entries.drain(..purged);
         copy.purged = Some(up_to);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Log;
+    use crate::failure::Failure;
+    use crate::ports::{LogStore, Record, StoreError};
+    use crate::records::{stored_entry, stored_mark};
+    use crate::testing::MemoryStore;
+    use crate::types::{Entry, LogId, Payload, Proposal, SnapshotMeta, log_id};
+    use openraft::{RaftLogReader, StoredMembership};
+    use runtime::mesh::NodeId;
+    use runtime::sim::{Options, Sim};
+    use std::cell::Cell;
+    use std::future::Future;
+    use std::rc::Rc;
+    use std::time::Duration;
+    use uuid::Uuid;
+
+    /// Runs `test` on a shard with an empty store.
+    fn on_a_shard<F: Future<Output = ()> + 'static>(test: impl Fn(MemoryStore) -> F + 'static) {
+        let mut sim = Sim::new(1, Options::default());
+        let (done, test) = (Rc::new(Cell::new(false)), Rc::new(test));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let (finished, test) = (finished.clone(), test.clone());
+            async move {
+                test(MemoryStore::default()).await;
+                finished.set(true);
+            }
+        });
+        sim.run_until(Duration::from_secs(10), || false);
+        assert!(done.get());
+    }
+
+    fn entry(index: u64, bytes: usize) -> Entry {
+        let proposal = Proposal { id: Uuid::from_u128(index.into()), command: vec![1; bytes] };
+        Entry { log_id: log_id(1, index), payload: Payload::Normal(proposal) }
+    }
+
+    fn meta(last: LogId) -> SnapshotMeta {
+        SnapshotMeta { last_log_id: Some(last), last_membership: StoredMembership::default() }
+    }
+
+    async fn open(store: &MemoryStore) -> Result<Log, StoreError> {
+        Log::open(Rc::new(store.clone()), Failure::default()).await
+    }
+
+    #[test]
+    fn an_older_snapshot_does_not_replace_a_later_one() {
+        on_a_shard(|store| async move {
+            let log = open(&store).await.expect("empty");
+            let data = |bytes: &[u8]| Rc::new(bytes.to_vec());
+            log.save_snapshot(meta(log_id(1, 7)), data(b"later")).await.expect("saved");
+            log.save_snapshot(meta(log_id(1, 5)), data(b"older")).await.expect("nothing to do");
+            let log = open(&store).await.expect("readable");
+            assert_eq!(log.snapshot(), Some((meta(log_id(1, 7)), data(b"later"))));
+        });
+    }
+
+    #[test]
+    fn what_was_stored_is_there_after_a_start() {
+        on_a_shard(|store| async move {
+            let log = open(&store).await.expect("empty");
+            log.put_entries((0..5).map(|index| entry(index, 600 << 10)).collect()).await.expect("stored");
+            assert_eq!(store.writes(), 5, "records of more than 1 MiB together go one after another");
+            let mut log = open(&store).await.expect("readable");
+            assert_eq!(log.last(), Some(log_id(1, 4)));
+            assert_eq!((log.at(3), log.at(5)), (Some(log_id(1, 3)), None));
+            assert_eq!(log.limited_get_log_entries(1, 5).await.expect("read"), [entry(1, 600 << 10)]);
+            assert_eq!(log.try_get_log_entries(3..9).await.expect("read").len(), 2);
+        });
+    }
+
+    #[test]
+    fn records_before_the_purge_mark_do_not_count_and_holes_are_refused() {
+        on_a_shard(|store| async move {
+            let record = |index| Record { index, bytes: stored_entry(&entry(index, 1)) };
+            store.append((2..6).map(record).collect()).await.expect("stored");
+            let error = open(&store).await.err().expect("the log begins at 0");
+            assert_eq!(error.0, "the metadata log has record 2 where record 0 belongs");
+            store.purge(1, stored_mark(&log_id(1, 3))).await.expect("stored");
+            let mut log = open(&store).await.expect("4 and 5 are left");
+            assert_eq!(log.try_get_log_entries(..).await.expect("read"), [entry(4, 1), entry(5, 1)]);
+            store.append(vec![Record { index: 6, bytes: vec![1, 2] }]).await.expect("stored");
+            let error = open(&store).await.err().expect("damaged");
+            assert_eq!(error.0, "the record 6 of the metadata log cannot be read");
+        });
     }
 }

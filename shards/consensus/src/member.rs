@@ -9,7 +9,7 @@ use crate::message::{Answer, Ballot, MemberChange, Request};
 use crate::network::Network;
 use crate::ports::StoreError;
 use crate::snapshot_parts::{PartTaken, SnapshotParts};
-use crate::types::{Snapshot, Types};
+use crate::types::{LogId, Snapshot, Types, Vote};
 use openraft::errors::{ChangeMembershipError, ClientWriteError, Fatal, LinearizableReadError, RaftError};
 use openraft::raft::{AppendEntriesRequest, AppendEntriesResponse, TransferLeaderRequest, VoteRequest};
 use openraft::rt::WatchReceiver;
@@ -21,6 +21,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
+
+const ANOTHER_HISTORY: &str = "the cluster's metadata log was recovered without this node, which has another history";
 
 /// openraft over this crate's state machine.
 pub(crate) type Raft = openraft::Raft<Types, Machine>;
@@ -110,6 +112,9 @@ impl Member {
         let raft = self.raft();
         match request {
             Request::Append { vote, before: prev_log_id, decided: leader_commit, entries } => {
+                if self.contradicts(vote, prev_log_id.into_iter().chain(entries.iter().map(|entry| entry.log_id))) {
+                    return Answer::Stopped;
+                }
                 let request = AppendEntriesRequest { vote, prev_log_id, entries, leader_commit };
                 match raft.append_entries(request).await {
                     Ok(AppendEntriesResponse::Success) => Answer::Appended,
@@ -131,6 +136,9 @@ impl Member {
                         if meta.last_log_id.is_some_and(|last| *last.leader_id > vote.leader_id.term) {
                             return Answer::BadMessage;
                         }
+                        if self.contradicts(vote, meta.last_log_id) {
+                            return Answer::Stopped;
+                        }
                         match raft.install_full_snapshot(vote, Snapshot { meta, snapshot }).await {
                             Ok(response) => Answer::Installed(response.vote),
                             Err(_) => Answer::Stopped,
@@ -149,6 +157,26 @@ impl Member {
                 self.answer_as_leader(request).await
             }
         }
+    }
+
+    /// Whether a leader has other entries than this member knows to be decided: then an operator has recovered the
+    /// group without this member, and it must not go on.
+    fn contradicts(&self, vote: Vote, entries: impl IntoIterator<Item = LogId>) -> bool {
+        let raft = self.raft();
+        let metrics = raft.metrics();
+        let metrics = metrics.borrow_watched();
+        let Some(decided) = metrics.local_committed else { return false };
+        if vote.leader_id.term < metrics.current_term {
+            return false;
+        }
+        let differs = |id: LogId| {
+            id.index <= decided.index && self.log.at(id.index).is_some_and(|own| own.leader_id != id.leader_id)
+        };
+        let contradicts = entries.into_iter().any(differs);
+        if contradicts {
+            self.failure.set(StoreError(ANOTHER_HISTORY.to_owned()));
+        }
+        contradicts
     }
 
     /// The answer to a request that only the leader serves.
@@ -227,7 +255,22 @@ impl Member {
                 return refusal(error);
             }
         }
+        self.hand_over(raft).await;
         Answer::Index(self.machine.applied())
+    }
+
+    /// Hands the leadership to the voter with the longest log if this leader does not vote any more.
+    async fn hand_over(&self, raft: &Raft) {
+        let voters: BTreeSet<Uuid> = raft.voter_ids().collect();
+        if voters.contains(&self.config.me) {
+            return;
+        }
+        let metrics = raft.data_metrics();
+        let replication = metrics.borrow_watched().replication.clone().unwrap_or_default();
+        let longest = replication.into_iter().filter(|(node, _)| voters.contains(node));
+        if let Some((target, _)) = longest.max_by_key(|(_, matched)| *matched) {
+            let _ = raft.trigger().transfer_leader(target).await;
+        }
     }
 }
 

@@ -328,3 +328,6 @@ impl Answer {
         take.end(answer)
     }
 }
+
+#[cfg(test)]
+mod tests;

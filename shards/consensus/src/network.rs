@@ -3,7 +3,7 @@
 use crate::erased::AnyTransport;
 use crate::limits::SNAPSHOT_PART_BYTES;
 use crate::message::{Answer, Ballot, Request};
-use crate::records::stored_snapshot;
+use crate::records::{entry_bytes, stored_snapshot};
 use crate::types::{Snapshot, SnapshotData, Types, Vote};
 use openraft::errors::{RPCError, ReplicationClosed, StreamingError, Unreachable};
 use openraft::network::RPCOption;
@@ -16,6 +16,9 @@ use std::future::Future;
 use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
+
+/// A way that is slower does not carry the longest commands.
+const SLOWEST_BYTES_PER_SECOND: usize = 512 << 10;
 
 /// The ways to all members.
 #[derive(Clone)]
@@ -58,7 +61,8 @@ impl Peer {
     async fn send_snapshot(&self, vote: Vote, record: &[u8], wait: Duration) -> Result<Vote, Unreachable<Types>> {
         let (hash, len) = (runtime::hash64(record), record.len() as u64);
         let mut offset = 0;
-        loop {
+        // A member that begins anew, because a second snapshot came between, does so once or twice.
+        for _ in 0..3 * (record.len() / SNAPSHOT_PART_BYTES + 1) {
             let rest = record.get(offset..).ok_or_else(|| unreachable("the member asks for more than there is"))?;
             let bytes = rest[..rest.len().min(SNAPSHOT_PART_BYTES)].to_vec();
             let request = Request::SnapshotPart { vote, hash, len, offset: offset as u64, bytes };
@@ -68,6 +72,7 @@ impl Peer {
                 _ => return Err(unreachable("the member does not take snapshots")),
             }
         }
+        Err(unreachable("the member asks for the same parts again and again"))
     }
 }
 
@@ -84,7 +89,10 @@ impl RaftNetworkV2<Types> for Peer {
         option: RPCOption,
     ) -> Result<AppendEntriesResponse<Types>, RPCError<Types>> {
         let AppendEntriesRequest { vote, prev_log_id: before, entries, leader_commit: decided } = request;
-        match self.call(&Request::Append { vote, before, decided, entries }, option.soft_ttl()).await? {
+        let bytes: usize = entries.iter().map(entry_bytes).sum();
+        // Long commands may take longer than a heartbeat; heartbeats have their own messages.
+        let wait = option.soft_ttl() + Duration::from_secs(1) * (bytes / SLOWEST_BYTES_PER_SECOND) as u32;
+        match self.call(&Request::Append { vote, before, decided, entries }, wait).await? {
             Answer::Appended => Ok(AppendEntriesResponse::Success),
             Answer::AppendedInPart(id) => Ok(AppendEntriesResponse::PartialSuccess(id)),
             // Only entries after others can conflict.

@@ -24,7 +24,8 @@ pub trait LogStore: 'static {
     /// need not be durable when this returns.
     fn save_committed(&self, mark: Vec<u8>) -> impl Future<Output = Result<(), StoreError>>;
 
-    /// Adds records whose indexes follow each other and the last one stored.
+    /// Adds records whose indexes follow each other and the last one stored. One record may have little more than
+    /// [`crate::COMMAND_BYTES_MAX`] bytes; several together have at most 1 MiB.
     fn append(&self, records: Vec<Record>) -> impl Future<Output = Result<(), StoreError>>;
 
     /// Removes the records from index `from` on.
@@ -107,7 +108,8 @@ impl std::error::Error for Unreachable {}
 /// command after it, so a command may be applied again by the next process and must have the same effect then.
 pub trait StateMachine: 'static {
     /// Applies the command at `index` of the log and returns the answer for its proposer. All members apply the same
-    /// commands in the same order, and must come to the same state and answer. An error takes the member out of the
+    /// commands in the same order, and must come to the same state and answer, of at most [`crate::ANSWER_BYTES_MAX`]
+    /// bytes. An error takes the member out of the
     /// group until it is started again; a command that is refused is an answer, not an error.
     fn apply(&self, index: u64, command: &[u8]) -> impl Future<Output = Result<Vec<u8>, StoreError>>;
 

@@ -2,4 +2,7 @@
 //! cuts, changes of members, and recovery.
 
 mod basic;
+mod chaos;
+mod crashes;
+mod members;
 mod world;

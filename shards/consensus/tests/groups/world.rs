@@ -145,6 +145,9 @@ impl Run {
     /// Ends all faults, and waits until all running nodes that are members have the same; checks what was promised.
     pub(crate) fn settle(&mut self, nodes: &[u32]) {
         self.world.faults.set(Faults::default());
+        self.world.stores.borrow().values().for_each(MemoryStore::mend);
+        // Nodes whose disk has just failed end now.
+        self.pass(Duration::from_millis(100));
         for (at, a) in nodes.iter().enumerate() {
             for b in &nodes[at + 1..] {
                 self.sim.partition(NodeId(*a), NodeId(*b), false);
@@ -233,7 +236,7 @@ impl StateMachine for Commands {
             assert_eq!(place, index, "a command at two indexes");
         }
         let mut answer = index.to_be_bytes().to_vec();
-        answer.extend_from_slice(command);
+        answer.extend_from_slice(&command[..command.len().min(64)]);
         Ok(answer)
     }
 
@@ -288,10 +291,10 @@ fn send(stream: &Stream, message: &[u8]) {
 async fn receive(stream: &Stream) -> io::Result<Vec<u8>> {
     let mut got: Vec<u8> = Vec::new();
     loop {
-        if let Some((len, rest)) = got.split_first_chunk::<4>() {
-            if rest.len() >= u32::from_be_bytes(*len) as usize {
-                return Ok(rest.to_vec());
-            }
+        if let Some((len, rest)) = got.split_first_chunk::<4>()
+            && rest.len() >= u32::from_be_bytes(*len) as usize
+        {
+            return Ok(rest.to_vec());
         }
         match stream.recv().await? {
             Some(bytes) => got.extend_from_slice(&bytes),
@@ -363,7 +366,11 @@ async fn run_node(world: Rc<World>, n: u32) {
     }
     runtime::spawn(propose(world.clone(), n, group.clone()));
     loop {
-        world.saw(n, group.status());
+        let status = group.status();
+        if status.failure.is_some() {
+            return;
+        }
+        world.saw(n, status);
         let order = world.orders.borrow_mut().get_mut(&n).and_then(VecDeque::pop_front);
         let deadline = runtime::now().after(Duration::from_secs(20));
         let result = match order {
@@ -401,10 +408,10 @@ async fn propose(world: Rc<World>, n: u32, group: Group) {
         let before = world.acknowledged.borrow().keys().next_back().copied();
         let barrier = (runtime::rng::below(8) == 0).then_some(before).flatten();
         let deadline = runtime::now().after(Duration::from_millis(500 + runtime::rng::below(4_000)));
-        if let Some(before) = barrier {
-            if let Ok(index) = group.read_index(deadline).await {
-                assert!(index >= before || world.lossy.get(), "a barrier at {index} after {before} was acknowledged");
-            }
+        if let Some(before) = barrier
+            && let Ok(index) = group.read_index(deadline).await
+        {
+            assert!(index >= before || world.lossy.get(), "a barrier at {index} after {before} was acknowledged");
         }
         match group.propose(command.clone(), deadline).await {
             Ok((index, answer)) => {
