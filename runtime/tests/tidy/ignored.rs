@@ -15,6 +15,7 @@ use std::fs;
 const ENVIRONMENT_READERS: &[(&str, &str, &str)] = &[
     ("net/server/tests/cql/cassandra.rs", "start", "called by ignored tests"),
     ("net/server/tests/side_by_side/settings.rs", "from_environment", "called by ignored tests"),
+    ("shards/consensus/tests/groups/chaos.rs", "number", "how many runs, and from which seed"),
     ("shards/cql/tests/mutation.rs", "statement_bytes", "how long the statements are"),
     ("storage/engine/tests/fragments/main.rs", "variable", "how many commands, and from which seed"),
     ("storage/sstable/tests/foreign.rs", "variable", "how many inputs, and from which seed"),

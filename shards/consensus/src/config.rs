@@ -54,8 +54,8 @@ impl Timings {
             max_payload_entries: APPEND_ENTRIES_MAX,
             // A voter that cannot win does not raise the term of the others.
             enable_pre_vote: Some(true),
-            // A leader that starts again would otherwise go on in its old term, knowing fewer records to be decided than
-            // it had answered: a read barrier would then be too low.
+            // A leader that starts again would otherwise go on in its old term, knowing fewer records to be decided
+            // than it had answered: a read barrier would then be too low.
             enable_leader_restore: Some(false),
             ..openraft::Config::default()
         }
