@@ -5,7 +5,10 @@
 //! 2. They work for a random number of events. Then the node crashes or is stopped in order, starts again with another
 //!    number of cores, and everything is checked; this repeats.
 //! 3. At the end faults stop, and the node must serve and hold everything that it acknowledged.
+//!
+//! Runs of several nodes are in [`clusters`].
 
+pub mod clusters;
 pub mod judges;
 pub mod run;
 pub mod sweep;

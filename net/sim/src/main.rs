@@ -2,6 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use clap::Parser;
+use sim::clusters::{ClusterReport, run_cluster};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
 
@@ -23,6 +24,9 @@ struct Arguments {
     /// Conditional changes and SERIAL reads alone.
     #[arg(long)]
     registers: bool,
+    /// Clusters of several nodes, and changes of the schema alone.
+    #[arg(long)]
+    clusters: bool,
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
     #[arg(long)]
     sweep: Option<u64>,
@@ -42,6 +46,9 @@ fn main() -> ExitCode {
     if let Some(filter) = &arguments.log {
         let filter = tracing_subscriber::EnvFilter::new(filter);
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
+    }
+    if arguments.clusters {
+        return clusters(&arguments);
     }
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
@@ -88,4 +95,44 @@ fn sweep(arguments: &Arguments, last: u64) -> ExitCode {
         swept.commands
     );
     if swept.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Runs seeds of clusters.
+fn clusters(arguments: &Arguments) -> ExitCode {
+    let mut all = ClusterReport::default();
+    let (mut broken, mut agreed_in_max) = (0, 0);
+    for seed in arguments.first..arguments.first + arguments.count {
+        let report = run_cluster(seed);
+        if arguments.verbose {
+            println!("{report:?}");
+        }
+        if let Some(violation) = &report.violation {
+            broken += 1;
+            println!("seed {seed}: {violation}");
+            println!("  replay: sim --clusters --first {seed} --count 1 --verbose");
+        }
+        all.nodes += report.nodes;
+        all.changes += report.changes;
+        all.unknown += report.unknown;
+        all.looked_for += report.looked_for;
+        all.crashes += report.crashes;
+        all.cuts += report.cuts;
+        all.joins += report.joins;
+        all.events += report.events;
+        agreed_in_max = agreed_in_max.max(report.agreed_in);
+    }
+    println!(
+        "{} clusters of {} nodes in all, {broken} broken; {} changes of the schema made, {} looked for on another node, \
+         {} unknown, {} crashes, {} cuts, {} joins, {} events; agreed at most {agreed_in_max} ms after the last fault",
+        arguments.count,
+        all.nodes,
+        all.changes,
+        all.looked_for,
+        all.unknown,
+        all.crashes,
+        all.cuts,
+        all.joins,
+        all.events
+    );
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
