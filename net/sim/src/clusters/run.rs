@@ -198,7 +198,7 @@ impl ClusterRun {
             "commitlog_segment_size=1MiB".to_string(),
         ];
         let mut config = Config::read("", &options).expect("options that exist");
-        config.node.directory = "/data".into();
+        config.node.directories = "/data".into();
         // The first two nodes are seeds; the second one only once it knows the first, as an operator would have it.
         let seeds = [FIRST, FIRST + 1].map(|seed| SocketAddr::new(Sim::address_of(NodeId(seed)), STORAGE_PORT));
         config.node.seeds = if at == 0 { seeds[..1].to_vec() } else { seeds.to_vec() };

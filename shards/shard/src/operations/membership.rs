@@ -12,6 +12,7 @@ use runtime::Instant;
 use runtime::sync::join_all;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 impl Shard {
@@ -40,30 +41,52 @@ impl Shard {
 }
 
 impl Shard {
-    /// Waits until every node that is believed to be alive has applied the entry at `epoch` of the metadata log, or
+    /// Waits until every node that is not down has applied the entry at `epoch` of the metadata log, or
     /// `deadline` has come. Returns a warning for each that has not confirmed it.
     pub(crate) async fn confirm(&self, epoch: u64, deadline: Instant) -> Vec<String> {
         let topology = self.topology();
-        let ask = |(at, node): (usize, &Node)| {
-            let at = NodeIndex(at as u16);
-            let is_asked = at != topology.here() && topology.live().contains(at);
-            is_asked.then(|| {
-                let body = epoch.to_le_bytes().to_vec();
-                let call = self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, body, deadline);
-                let address = node.address;
-                async move {
-                    match call.await {
-                        // A node that cannot be reached hears of the change before it serves clients again.
-                        Ok(_) | Err(PeerFailure::NotSent) => None,
-                        Err(_) => Some(format!("Node /{address} has not confirmed the change of the schema in time")),
-                    }
-                }
-            })
+        let asked = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|at| *at != topology.here());
+        let ask = |at: NodeIndex| {
+            let topology = &topology;
+            async move {
+                let node = topology.node(at);
+                let warning = || format!("Node /{} has not confirmed the change of the schema in time", node.address);
+                let is_live = topology.live().contains(at);
+                (!self.confirmed_by(node, is_live, epoch, deadline).await).then(warning)
+            }
         };
-        let asked = topology.nodes().iter().enumerate().filter_map(ask).collect();
-        join_all(asked).await.into_iter().flatten().collect()
+        join_all(asked.map(ask).collect()).await.into_iter().flatten().collect()
     }
 }
+
+impl Shard {
+    /// Waits until a node has applied the entry at `epoch`, or turns out to be down: then it hears of it before it
+    /// serves clients again. One that is believed to be alive is down when it cannot be reached for
+    /// [`UNREACHABLE_FOR`]; any other one, perhaps one that has just started, when it does not answer at once.
+    async fn confirmed_by(&self, node: &Node, is_live: bool, epoch: u64, deadline: Instant) -> bool {
+        let unreachable_at = runtime::now().after(UNREACHABLE_FOR);
+        let answered_by = if is_live { deadline } else { deadline.min(runtime::now().after(SILENT_FOR)) };
+        loop {
+            let body = epoch.to_le_bytes().to_vec();
+            match self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, body, answered_by).await {
+                Ok(_) => return true,
+                Err(_) if !is_live => return true,
+                // A connection that was lost is made again a moment later.
+                Err(PeerFailure::NotSent) if runtime::now() >= unreachable_at => return true,
+                Err(_) if runtime::now() >= deadline => return false,
+                Err(_) => runtime::sleep(CONFIRMATION_PAUSE).await,
+            }
+        }
+    }
+}
+
+/// For how long a node cannot be reached before it counts as one that is down: longer than connections rest after a
+/// failure.
+const UNREACHABLE_FOR: Duration = Duration::from_secs(2);
+/// How long a node that is not believed to be alive may take to show that it is.
+const SILENT_FOR: Duration = Duration::from_secs(1);
+/// Pause before a node is asked again.
+const CONFIRMATION_PAUSE: Duration = Duration::from_millis(20);
 
 /// Most nodes of a cluster.
 const NODES_MAX: usize = u16::MAX as usize;
