@@ -45,7 +45,16 @@ fn native_id(cql_type: &CqlType) -> Option<(u16, Version)> {
         Smallint => (0x13, Version::V4),
         Tinyint => (0x14, Version::V4),
         Duration => (0x15, Version::V5),
-        Empty | List { .. } | Set { .. } | Map { .. } | Tuple(_) | Vector { .. } | User { .. } => return None,
+        Empty
+        | LexicalUuid
+        | Composite(_)
+        | DynamicComposite(_)
+        | List { .. }
+        | Set { .. }
+        | Map { .. }
+        | Tuple(_)
+        | Vector { .. }
+        | User { .. } => return None,
     })
 }
 
@@ -55,8 +64,8 @@ const SET: u16 = 0x22;
 const USER: u16 = 0x30;
 const TUPLE: u16 = 0x31;
 
-/// Appends a type. Vectors, and native types that `version` does not know, are sent as custom types with their class.
-/// Only a class shows whether a type is frozen.
+/// Appends a type. Vectors, types that CQL writes as classes, and native types that `version` does not know, are sent
+/// as custom types with their class. Only a class shows whether a type is frozen.
 pub fn put_type(out: &mut Vec<u8>, version: Version, cql_type: &CqlType) {
     match cql_type {
         CqlType::List { element, .. } => {

@@ -1,6 +1,7 @@
 //! Requests and responses: encoded and decoded again, Cassandra's own bytes, mutated bodies.
 
 use model::failure::{Detail, FailureReason};
+use model::types::Component;
 use model::value::BoundValue;
 use model::{
     BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, CqlType, ErrorCode, Failure, QueryParameters,
@@ -336,6 +337,8 @@ fn frozen(cql_type: CqlType) -> Box<CqlType> {
 
 fn all_types() -> Vec<CqlType> {
     use CqlType::*;
+    let component = |cql_type| Component { cql_type, reversed: true };
+    let composite = Composite(vec![component(Int), Component { cql_type: Text, reversed: false }]);
     vec![
         Ascii,
         Bigint,
@@ -361,6 +364,9 @@ fn all_types() -> Vec<CqlType> {
         Set { element: frozen(Date), frozen: false },
         Map { key: frozen(Text), value: frozen(List { element: frozen(Int), frozen: false }), frozen: false },
         Tuple(vec![Int, Tuple(vec![Text]), Duration]),
+        LexicalUuid,
+        List { element: Box::new(composite.clone()), frozen: false },
+        CqlType::dynamic_composite(vec![(b's', component(composite)), (b'i', component(Int))]),
     ]
 }
 
@@ -376,6 +382,16 @@ fn every_type_comes_back_in_every_version() {
         let back = rows.columns.into_iter().map(|column| column.cql_type).collect::<Vec<_>>();
         assert_eq!(back, types, "{version}");
     }
+}
+
+#[test]
+fn composite_types_are_sent_as_classes() {
+    let (composite, _) = CqlType::parse_class("CompositeType(Int32Type,ReversedType(UTF8Type))").expect("a class");
+    let mut out = Vec::new();
+    wire::metadata::put_type(&mut out, Version::V5, &CqlType::List { element: composite.into(), frozen: false });
+    let class = "org.apache.cassandra.db.marshal.CompositeType(org.apache.cassandra.db.marshal.Int32Type,\
+                 org.apache.cassandra.db.marshal.ReversedType(org.apache.cassandra.db.marshal.UTF8Type))";
+    assert_eq!(out, [&[0, 0x20, 0, 0][..], &(class.len() as u16).to_be_bytes(), class.as_bytes()].concat());
 }
 
 #[test]

@@ -10,7 +10,7 @@ use crate::plan::{Composite, Term, encode_composite, part_type};
 use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
-use model::types::UserType;
+use model::types::{Component, UserType};
 use model::value::ValueError;
 use model::{ColumnSpec, CqlType, Failure, Keyspace, Partitioner, Table, TableId};
 use std::borrow::Cow;
@@ -146,11 +146,11 @@ impl<'a> Markers<'a> {
     }
 }
 
-/// Whether a kind of constants suits a type. A text can also be a tuple: `'1:abc'`.
+/// Whether a kind of constants suits a type. Tuples and types that are written as classes take the text of any.
 pub(crate) fn suits(family: Constant, cql_type: &CqlType) -> bool {
     use CqlType::*;
     match family {
-        _ if matches!(cql_type, Tuple(_)) => true,
+        _ if matches!(cql_type, Tuple(_)) || cql_type.is_class() => true,
         Constant::String => matches!(cql_type, Ascii | Text | Inet | Date | Time | Timestamp),
         Constant::Integer => matches!(
             cql_type,
@@ -191,6 +191,14 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
                 | (Bigint, Timestamp)
                 | (Date, Int)
         )
+        || composite_assignable(wanted, given)
+}
+
+/// Whether `wanted` is a composite type whose first components take what those of `given` hold.
+fn composite_assignable(wanted: &CqlType, given: &CqlType) -> bool {
+    let (CqlType::Composite(wanted), CqlType::Composite(given)) = (wanted, given) else { return false };
+    let takes = |(wanted, given): (&Component, &Component)| assignable(&wanted.cql_type, &given.cql_type);
+    wanted.len() >= given.len() && wanted.iter().zip(given).all(takes)
 }
 
 /// The type that a constant has by itself.

@@ -45,13 +45,10 @@ fn count(cql_type: &CqlType, depth: usize, parts_left: &mut usize) -> bool {
     *parts_left -= 1;
     let mut inner = |part: &CqlType| count(part, depth + 1, parts_left);
     match cql_type {
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            inner(element)
-        }
         CqlType::Map { key, value, .. } => inner(value) && count(key, depth + MAP_KEY_LEVELS, parts_left),
-        CqlType::Tuple(elements) => elements.iter().all(inner),
-        CqlType::User { definition, .. } => definition.field_types().all(inner),
-        _ => true,
+        // What a value names adds to the depth, not to the number of parts.
+        CqlType::DynamicComposite(_) if depth + cql_type.depth() > TYPE_DEPTH_MAX => false,
+        other => other.parts().into_iter().all(inner),
     }
 }
 
@@ -169,11 +166,12 @@ fn shown(type_name: &TypeName, frozen: bool) -> String {
     }
 }
 
-/// Fails for a text that is not a marshal class.
-pub(crate) fn check_class(text: &str) -> Result<()> {
+/// The marshal class that a text names, in full and in quotes, as errors show it. Fails for any other text.
+pub(crate) fn class_shown(text: &str) -> Result<String> {
     match CqlType::parse_class(text) {
-        Err(error) if !error.0.ends_with("are not supported") => Err(no_class(text, &error)),
-        _ => Ok(()),
+        Ok((cql_type, _)) => Ok(format!("'{}'", cql_type.class_name())),
+        Err(error) if error.0.ends_with("are not supported") => Ok(format!("'{text}'")),
+        Err(error) => Err(no_class(text, &error)),
     }
 }
 
@@ -181,11 +179,12 @@ fn no_class(text: &str, error: &ValueError) -> Failure {
     syntax(format!("Error setting type {text}: {}", error.0))
 }
 
-/// The type of a marshal class, given in full or without its package.
-fn class(text: &str) -> Result<CqlType> {
+/// The type of a marshal class as [`class_shown`] gives it.
+fn class(shown: &str) -> Result<CqlType> {
+    let text = shown.trim_matches('\'');
     match CqlType::parse_class(text) {
         Ok((cql_type, _)) => Ok(cql_type),
-        Err(error) if error.0.ends_with("are not supported") => Err(unsupported("custom types")),
+        Err(error) if error.0.ends_with("are not supported") => Err(unsupported("PartitionerDefinedOrder")),
         Err(error) => Err(no_class(text, &error)),
     }
 }

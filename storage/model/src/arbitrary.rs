@@ -10,7 +10,7 @@ use crate::mutation::{Mutation, MutationBuilder};
 use crate::partitioner::Partitioner;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
-use crate::types::{CqlType, UserType};
+use crate::types::{Component, CqlType, UserType};
 use crate::value::{self, Duration, push_element, push_vector_element};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const DEPTH_MAX: u32 = 2;
 const TIMESTAMP_MAX: u64 = 8;
 
 /// The types that are neither collections, tuples nor counters.
-pub const SCALARS: [CqlType; 19] = [
+pub const SCALARS: [CqlType; 20] = [
     CqlType::Ascii,
     CqlType::Bigint,
     CqlType::Blob,
@@ -34,6 +34,7 @@ pub const SCALARS: [CqlType; 19] = [
     CqlType::Float,
     CqlType::Inet,
     CqlType::Int,
+    CqlType::LexicalUuid,
     CqlType::Smallint,
     CqlType::Text,
     CqlType::Time,
@@ -77,15 +78,7 @@ pub fn key_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
 }
 
 fn holds_duration(cql_type: &CqlType) -> bool {
-    match cql_type {
-        CqlType::Duration => true,
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => holds_duration(element),
-        CqlType::Map { key, value, .. } => holds_duration(key) || holds_duration(value),
-        CqlType::Tuple(elements) => elements.iter().any(holds_duration),
-        CqlType::Vector { element, .. } => holds_duration(element),
-        CqlType::User { definition, .. } => definition.field_types().any(holds_duration),
-        _ => false,
-    }
+    *cql_type == CqlType::Duration || cql_type.parts().into_iter().any(holds_duration)
 }
 
 /// Any type: scalar in half of the cases, sometimes multi-cell.
@@ -104,7 +97,7 @@ pub fn cql_type(below: &mut impl FnMut(u64) -> u64) -> CqlType {
 }
 
 fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
-    let nested = if depth < DEPTH_MAX { 10 } else { 1 };
+    let nested = if depth < DEPTH_MAX { 12 } else { 1 };
     let inner = |below: &mut _| Box::new(frozen_type(depth + 1, below));
     match below(nested) {
         4 => CqlType::List { element: inner(below), frozen: true },
@@ -121,8 +114,17 @@ fn frozen_type(depth: u32, below: &mut impl FnMut(u64) -> u64) -> CqlType {
             let name = format!("{}{}", pick(&["u", "U ", "u\""], below), below(1 << 40));
             CqlType::User { definition: UserType { keyspace: "k".into(), name, fields }.into(), frozen: true }
         }
+        10 => CqlType::Composite((0..1 + below(3)).map(|_| component(depth, below)).collect()),
+        11 => {
+            let aliases = (0..1 + below(3)).map(|_| (*pick(b"aqAQ7", below), component(depth, below)));
+            CqlType::dynamic_composite(aliases.collect())
+        }
         _ => scalar_type(below),
     }
+}
+
+fn component(depth: u32, below: &mut impl FnMut(u64) -> u64) -> Component {
+    Component { reversed: below(3) == 0, cql_type: frozen_type(depth + 1, below) }
 }
 
 /// A valid value, sometimes empty where that is allowed.
@@ -170,7 +172,7 @@ pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> 
         Duration => duration(below),
         Empty => Vec::new(),
         Inet => (0..*pick(&[4, 16], below)).map(|_| *pick(&[0, 1, 127, 255], below)).collect(),
-        Uuid => uuid(*pick(&[1, 1, 4, 7], below), below).into(),
+        LexicalUuid | Uuid => uuid(*pick(&[1, 1, 4, 7], below), below).into(),
         Timeuuid => uuid(1, below).into(),
         List { element, .. } => collection((0..below(4)).map(|_| vec![value(element, below)]).collect()),
         Set { element, .. } => collection(elements(element, below).into_iter().map(|element| vec![element]).collect()),
@@ -186,7 +188,35 @@ pub fn value(cql_type: &CqlType, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> 
             }
             out
         }
+        Composite(components) => {
+            let marker: &[u8] = if below(8) == 0 { &[0xff, 0xff] } else { &[] };
+            let parts = components.iter().map(|component| (Vec::new(), component));
+            composite(marker, parts.collect(), below)
+        }
+        DynamicComposite(aliases) => {
+            let mut parts = Vec::new();
+            for _ in 0..below(4) {
+                let (alias, component) = pick(aliases, below);
+                parts.push((vec![0x80, *alias], component));
+            }
+            composite(&[], parts, below)
+        }
     }
+}
+
+/// A composite value: a comparator and a component for each of `parts`, of which the last may be missing.
+fn composite(marker: &[u8], parts: Vec<(Vec<u8>, &Component)>, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let mut out = marker.to_vec();
+    let len = if below(4) == 0 { below(parts.len() as u64 + 1) as usize } else { parts.len() };
+    for (comparator, component) in &parts[..len] {
+        let value = value(&component.cql_type, below);
+        out.extend_from_slice(comparator);
+        push_composite(std::iter::once(value.as_slice()), &mut out);
+    }
+    if let Some(end) = out.last_mut().filter(|_| len > 0) {
+        *end = *pick(&[0, 0, 0, 1, 0xff], below);
+    }
+    out
 }
 
 fn tuple<'t>(types: impl ExactSizeIterator<Item = &'t CqlType>, below: &mut impl FnMut(u64) -> u64) -> Vec<u8> {

@@ -14,7 +14,13 @@
 //! * Float, double: sign bit flipped, below zero all bits inverted; every NaN as the one NaN that Java writes.
 //! * Decimal: `80 + 40 + length` of the base-100 exponent (a negative number: `40 - length`), the exponent, pairs of
 //!   digits plus `80`, then `00`. Uuids: version and time first.
+//!   Lexical uuids: the sign bits of both halves flipped.
 //! * Lists, sets, maps, tuples: separator and form per element, then `38`; trailing nulls of a tuple are left out.
+//! * `CompositeType`: `40`, or `3e` for the static part of a row; per component its separator and form, then `40` and
+//!   the end with its sign bit flipped; `38`. `DynamicCompositeType`: the same with the last word of the class and the
+//!   class before each component, as texts with separators; before those `ReversedType`, if the class is reversed.
+//!   Cassandra leaves out the parameters of the class, and writes `3e` instead of `41` for an empty component in
+//!   reversed order: its forms of such values do not sort as it compares them.
 //! * Reversed order: all bits of the form inverted.
 //!
 //! Invariants: forms sort like their values whatever separators or terminators follow (the empty text `00` is a prefix
@@ -23,8 +29,8 @@
 
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
-use crate::types::CqlType;
-use crate::value::{self, TupleElements, VectorElements};
+use crate::types::{Component, CqlType};
+use crate::value::{self, Comparator, Components, TupleElements, ValueError, VectorElements};
 
 /// The separator before a form.
 const NEXT: u8 = 0x40;
@@ -156,6 +162,7 @@ fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()>
         Double => push_fixed(value, out, |bytes| value::ordered_f64(f64::from_be_bytes(bytes)).to_be_bytes())?,
         Float => push_fixed(value, out, |bytes| value::ordered_f32(f32::from_be_bytes(bytes)).to_be_bytes())?,
         Uuid => push_fixed(value, out, |bytes| value::ordered_uuid(bytes).to_be_bytes())?,
+        LexicalUuid => push_fixed(value, out, |bytes| value::ordered_lexical_uuid(bytes).to_be_bytes())?,
         Timeuuid => push_fixed(value, out, |bytes| value::ordered_timeuuid(bytes).to_be_bytes())?,
         Varint => push_varint(value, out),
         Decimal => push_decimal(&Scientific::read(value)?, out),
@@ -164,6 +171,7 @@ fn push_typed(cql_type: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Option<()>
         Tuple(types) => push_tuple(types.iter(), value, out),
         User { definition, .. } => push_tuple(definition.field_types(), value, out),
         Vector { element, dimension } => push_vector(element, *dimension, value, out),
+        Composite(_) | DynamicComposite(_) => push_composite(cql_type, value, out)?,
     }
     Some(())
 }
@@ -288,4 +296,36 @@ fn push_vector(element_type: &CqlType, dimension: u32, bytes: &[u8], out: &mut V
         push_element(element_type, element, out);
     }
     out.push(TERMINATOR);
+}
+
+/// Appends the form; `None`, with nothing appended, if the value is not of the type.
+fn push_composite(cql_type: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Option<()> {
+    let start = out.len();
+    let pushed = push_parts(cql_type, bytes, out);
+    if pushed.is_err() {
+        out.truncate(start);
+    }
+    pushed.ok()
+}
+
+fn push_parts(cql_type: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
+    let mut components = Components::new(cql_type, bytes);
+    out.push(if components.is_static { NEXT_NULL } else { NEXT });
+    while let Some(part) = components.component()? {
+        let Component { cql_type, reversed } = &*part.component;
+        if !matches!(part.comparator, Comparator::Position) {
+            let words = part.component.class_words().map(str::to_owned);
+            for name in words.chain([cql_type.class_name()]) {
+                out.push(NEXT);
+                push_escaped(name.as_bytes(), out);
+            }
+        }
+        match (has_form(cql_type, part.value), reversed) {
+            (false, false) => out.push(NEXT_NULL),
+            _ => push_component(cql_type, part.value, *reversed, out),
+        }
+        out.extend_from_slice(&[NEXT, components.end()? as u8 ^ 0x80]);
+    }
+    out.push(TERMINATOR);
+    Ok(())
 }

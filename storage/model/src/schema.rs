@@ -388,16 +388,8 @@ impl Keyspace {
         found: &mut Vec<&'k Arc<UserType>>,
     ) {
         match cql_type {
-            CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-                self.visit_contained(element, seen, found);
-            }
-            CqlType::Map { key, value, .. } => {
-                self.visit_contained(key, seen, found);
-                self.visit_contained(value, seen, found);
-            }
-            CqlType::Tuple(elements) => elements.iter().for_each(|part| self.visit_contained(part, seen, found)),
             CqlType::User { definition, .. } => self.visit(definition, seen, found),
-            _ => {}
+            other => other.parts().into_iter().for_each(|part| self.visit_contained(part, seen, found)),
         }
     }
 

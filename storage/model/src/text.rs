@@ -9,6 +9,7 @@
 //! service (`'now'` for a timestamp, host names for an address), which is an error.
 
 pub mod calendar;
+mod composite;
 mod date;
 mod duration;
 pub(crate) mod floating;
@@ -35,9 +36,48 @@ pub fn to_literal(cql_type: &CqlType, bytes: &[u8]) -> String {
     out
 }
 
+/// The value without quotes, as `getString` of Cassandra's types: collections and vectors in hex, tuples as `1:abc`,
+/// composite types as `text/composite.rs` says; empty for an empty value.
+pub fn to_plain(cql_type: &CqlType, bytes: &[u8]) -> String {
+    use CqlType::*;
+    let mut out = String::new();
+    match cql_type {
+        _ if bytes.is_empty() => {}
+        Ascii | Text => out.push_str(&String::from_utf8_lossy(bytes)),
+        Blob | List { .. } | Set { .. } | Map { .. } | Vector { .. } => push_hex(bytes, &mut out),
+        Tuple(types) => push_fields(types.iter(), bytes, &mut out),
+        User { definition, .. } => push_fields(definition.field_types(), bytes, &mut out),
+        Composite(_) | DynamicComposite(_) => {
+            if composite::push(cql_type, bytes, &mut out).is_none() {
+                push_hex(bytes, &mut out);
+            }
+        }
+        _ => {
+            let literal = to_literal(cql_type, bytes);
+            out.push_str(literal.strip_prefix('\'').and_then(|inner| inner.strip_suffix('\'')).unwrap_or(&literal));
+        }
+    }
+    out
+}
+
+fn push_hex(bytes: &[u8], out: &mut String) {
+    bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
+}
+
+/// Appends the fields of a tuple: `1:abc`, `@` for null.
+fn push_fields<'t>(types: impl Iterator<Item = &'t CqlType>, bytes: &[u8], out: &mut String) {
+    for (i, (cql_type, field)) in types.zip(TupleElements::new(bytes)).enumerate() {
+        out.push_str(if i == 0 { "" } else { ":" });
+        match field {
+            None => out.push('@'),
+            Some(field) => out.push_str(&to_plain(cql_type, field).replace(':', "\\:").replace('@', "\\@")),
+        }
+    }
+}
+
 /// The value of a quoted literal, given without its quotes, for types that are written so: ascii, text, inet, date,
-/// time, timestamp (all of Cassandra's patterns), ISO 8601 durations, tuples as `1:abc`; collections and vectors as the
-/// hex of their bytes, as inside such a tuple.
+/// time, timestamp (all of Cassandra's patterns), ISO 8601 durations, tuples as `1:abc`, composite types; collections
+/// and vectors as the hex of their bytes, as inside such a tuple.
 pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> {
     use CqlType::*;
     let fail = |text: String| Err(ValueError(text));
@@ -74,6 +114,10 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
         Empty if text.is_empty() => Ok(Vec::new()),
         Empty => fail(format!("'{text}' is not empty")),
         Inet => inet::parse(text),
+        LexicalUuid => match parse_lenient_uuid(text) {
+            Some(uuid) => Ok(uuid.to_be_bytes().to_vec()),
+            None => fail(format!("unable to make UUID from '{text}'")),
+        },
         Uuid => match parse_uuid(text) {
             Some(uuid) => Ok(uuid.to_vec()),
             None => fail(format!("Unable to make UUID from '{text}'")),
@@ -89,6 +133,7 @@ pub fn from_quoted(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError
         }
         Tuple(types) => parse_fields(cql_type, types.iter(), text),
         User { definition, .. } => parse_fields(cql_type, definition.field_types(), text),
+        Composite(_) | DynamicComposite(_) => composite::parse(cql_type, text),
     }
 }
 
@@ -143,12 +188,13 @@ pub fn from_bare(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, ValueError> 
 
 fn push_literal(cql_type: &CqlType, bytes: &[u8], out: &mut String) {
     use CqlType::*;
-    if bytes.is_empty() && !matches!(cql_type, Ascii | Text | Blob | Tuple(_) | User { .. }) {
+    let has_literal = matches!(cql_type, Ascii | Text | Blob | Tuple(_) | User { .. }) || cql_type.is_composite();
+    if bytes.is_empty() && !has_literal {
         return out.push_str("null");
     }
     if push_typed(cql_type, bytes, out).is_none() {
         out.push_str("0x");
-        bytes.iter().for_each(|byte| push(out, format_args!("{byte:02x}")));
+        push_hex(bytes, out);
     }
 }
 
@@ -171,9 +217,9 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
         Time => push_quoted(&time::format(i64::from_be_bytes(fixed(bytes)?)), out),
         Timestamp => push_quoted(&timestamp::format(i64::from_be_bytes(fixed(bytes)?)), out),
         Duration => duration::push(&crate::value::Duration::read(bytes)?, out),
-        Empty => return None,
+        Empty | Composite(_) | DynamicComposite(_) => return None,
         Inet => push_quoted(&inet::format(bytes)?, out),
-        Uuid | Timeuuid => push(out, uuid::Uuid::from_bytes(fixed(bytes)?)),
+        LexicalUuid | Uuid | Timeuuid => push(out, uuid::Uuid::from_bytes(fixed(bytes)?)),
         List { element, .. } => push_elements(&[element], bytes, ['[', ']'], out),
         Set { element, .. } => push_elements(&[element], bytes, ['{', '}'], out),
         Map { key, value, .. } => push_elements(&[key, value], bytes, ['{', '}'], out),
@@ -252,6 +298,16 @@ fn push_user_type(definition: &UserType, bytes: &[u8], out: &mut String) {
         }
     }
     out.push('}');
+}
+
+/// Parses a uuid as Java does: five hexadecimal numbers, of which the lowest 32, 16, 16, 16 and 48 bits count.
+fn parse_lenient_uuid(text: &str) -> Option<u128> {
+    let number = |part: &str| u64::from_str_radix(part, 16).ok().filter(|number| *number <= i64::MAX as u64);
+    let parts: Vec<u64> = text.split('-').map(number).collect::<Option<_>>()?;
+    let [a, b, c, d, e] = parts[..] else { return None };
+    let short = |number: u64| u128::from(number as u16);
+    let last = u128::from(e) & ((1 << 48) - 1);
+    Some(u128::from(a as u32) << 96 | short(b) << 80 | short(c) << 64 | short(d) << 48 | last)
 }
 
 /// Parses a uuid, in the form `8-4-4-4-12` only.

@@ -5,7 +5,6 @@
 
 mod class;
 mod name;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -28,6 +27,8 @@ pub enum CqlType {
     Float,
     Inet,
     Int,
+    /// A uuid that sorts as two signed numbers: Cassandra's `LexicalUUIDType`, which CQL writes as a class.
+    LexicalUuid,
     Smallint,
     Text,
     Time,
@@ -58,6 +59,20 @@ pub enum CqlType {
         definition: Arc<UserType>,
         frozen: bool,
     },
+    /// Cassandra's `CompositeType`: up to one value of each component, each with its length.
+    Composite(Vec<Component>),
+    /// Cassandra's `DynamicCompositeType`: values that name their own classes, or characters that stand for them here;
+    /// in the order of [`CqlType::dynamic_composite`].
+    DynamicComposite(Vec<(u8, Component)>),
+}
+
+/// A component of a composite type.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
+pub struct Component {
+    /// The type of its values. As in Cassandra, freezing what contains the composite type leaves it as it is.
+    pub cql_type: CqlType,
+    /// Whether its values sort in descending order: the class is wrapped in `ReversedType`.
+    pub reversed: bool,
 }
 
 /// A user type, as created by CREATE TYPE.
@@ -96,10 +111,19 @@ pub struct ValueError(pub String);
 /// Deepest nesting of a type; the fields of a user type are one level below it. What walks types and their values
 /// recurses: two megabytes of stack are enough for this depth without optimisation, which tests show.
 pub const TYPE_DEPTH_MAX: usize = 64;
+/// Deepest nesting of a class that a value of a `DynamicCompositeType` names. It contains no other such type, so that
+/// this bounds what a value can make its readers recurse.
+pub const NAMED_CLASS_DEPTH_MAX: usize = 16;
 /// Most fields of a user type, because cell paths number them with 16 bits, as in Cassandra.
 pub const FIELDS_MAX: usize = i16::MAX as usize;
 /// The largest dimension of a vector.
 pub const DIMENSION_MAX: u32 = i32::MAX as u32;
+
+impl Component {
+    fn map(&self, change: &dyn Fn(&CqlType) -> CqlType) -> Component {
+        Component { cql_type: change(&self.cql_type), reversed: self.reversed }
+    }
+}
 
 impl CqlType {
     /// Whether each element of a column of this type is a cell with a path: a collection or user type that is not
@@ -124,6 +148,35 @@ impl CqlType {
         matches!(self, CqlType::User { .. })
     }
 
+    /// Whether this is a `CompositeType` or `DynamicCompositeType`.
+    pub fn is_composite(&self) -> bool {
+        matches!(self, CqlType::Composite(_) | CqlType::DynamicComposite(_))
+    }
+
+    /// Whether CQL has no name for this type, but writes the class in quotes.
+    pub fn is_class(&self) -> bool {
+        *self == CqlType::LexicalUuid || self.is_composite()
+    }
+
+    /// The `DynamicCompositeType` with these aliases, of which the last one of a character counts. They are in the
+    /// order of a hash table of Java, in which Cassandra writes the class.
+    pub fn dynamic_composite(given: Vec<(u8, Component)>) -> CqlType {
+        let mut aliases: Vec<(u8, Component)> = Vec::with_capacity(given.len());
+        for (alias, component) in given {
+            match aliases.iter_mut().find(|(known, _)| *known == alias) {
+                Some((_, known)) => *known = component,
+                None => aliases.push((alias, component)),
+            }
+        }
+        // The table has 16 buckets at first and twice as many whenever it is three quarters full.
+        let mut buckets = 16;
+        while aliases.len() > buckets / 4 * 3 {
+            buckets *= 2;
+        }
+        aliases.sort_by_key(|(alias, _)| usize::from(*alias) % buckets);
+        CqlType::DynamicComposite(aliases)
+    }
+
     /// The length in bytes of every value, for types that Cassandra considers fixed: they are written without a length
     /// in vectors and files. Cassandra does not consider all types fixed that could be.
     pub fn fixed_len(&self) -> Option<usize> {
@@ -132,7 +185,7 @@ impl CqlType {
             Boolean => Some(1),
             Int | Float => Some(4),
             Bigint | Double | Timestamp => Some(8),
-            Uuid | Timeuuid => Some(16),
+            LexicalUuid | Uuid | Timeuuid => Some(16),
             Vector { element, dimension } => element.fixed_len()?.checked_mul(*dimension as usize),
             _ => None,
         }
@@ -147,7 +200,8 @@ impl CqlType {
     /// Whether an empty value is valid but meaningless, as for int: functions treat it as null.
     pub fn is_empty_meaningless(&self) -> bool {
         use CqlType::*;
-        self.allows_empty() && !matches!(self, Ascii | Blob | Empty | Text | Tuple(_) | User { .. })
+        let meaningful = matches!(self, Ascii | Blob | Empty | Text | Tuple(_) | User { .. }) || self.is_composite();
+        self.allows_empty() && !meaningful
     }
 
     /// The types directly inside this one: elements, keys and values, or fields.
@@ -158,12 +212,14 @@ impl CqlType {
             Map { key, value, .. } => vec![key, value],
             Tuple(elements) => elements.iter().collect(),
             User { definition, .. } => definition.field_types().collect(),
+            Composite(components) => components.iter().map(|component| &component.cql_type).collect(),
+            DynamicComposite(aliases) => aliases.iter().map(|(_, component)| &component.cql_type).collect(),
             _ => Vec::new(),
         }
     }
 
     /// The type with `change` applied to every type directly inside it, fields of user types included.
-    fn map_parts(&self, change: &dyn Fn(&CqlType) -> CqlType) -> CqlType {
+    pub fn map_parts(&self, change: &dyn Fn(&CqlType) -> CqlType) -> CqlType {
         use CqlType::*;
         match self {
             List { element, frozen } => List { element: change(element).into(), frozen: *frozen },
@@ -180,20 +236,27 @@ impl CqlType {
                 };
                 User { definition: definition.into(), frozen: *frozen }
             }
+            Composite(components) => Composite(components.iter().map(|component| component.map(change)).collect()),
+            DynamicComposite(aliases) => {
+                DynamicComposite(aliases.iter().map(|(alias, component)| (*alias, component.map(change))).collect())
+            }
             native => native.clone(),
         }
     }
 
-    /// The depth of nesting: 0 for a native type.
+    /// The depth of nesting: 0 for a native type. What values of a `DynamicCompositeType` may name counts.
     pub fn depth(&self) -> usize {
-        self.parts().into_iter().map(|part| part.depth() + 1).max().unwrap_or(0)
+        let named = if matches!(self, CqlType::DynamicComposite(_)) { NAMED_CLASS_DEPTH_MAX + 1 } else { 0 };
+        self.parts().into_iter().map(|part| part.depth() + 1).max().unwrap_or(0).max(named)
     }
 
-    /// The type with everything frozen that can be, except the fields of user types, whose definitions stay unchanged.
+    /// The type with everything frozen that can be, except the fields of user types, whose definitions stay unchanged,
+    /// and the components of composite types.
     pub fn frozen(&self) -> CqlType {
         use CqlType::*;
         let mut changed = match self {
             User { definition, .. } => return User { definition: definition.clone(), frozen: true },
+            composite if composite.is_composite() => return composite.clone(),
             other => other.map_parts(&CqlType::frozen),
         };
         if let List { frozen, .. } | Set { frozen, .. } | Map { frozen, .. } = &mut changed {

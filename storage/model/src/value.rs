@@ -5,8 +5,9 @@
 //! and vectors. A value of a user type is a tuple of its fields.
 //!
 //! Validation is in `value/validate.rs`, the order in `value/order.rs`, durations in `value/duration.rs`, vectors in
-//! `value/vector.rs`.
+//! `value/vector.rs`, composite types in `value/composite.rs`.
 
+mod composite;
 mod duration;
 mod order;
 mod validate;
@@ -14,9 +15,12 @@ mod vector;
 mod vint;
 
 pub use crate::types::ValueError;
+pub(crate) use composite::{Comparator, Components, IS_ALIAS, named};
 pub use duration::Duration;
 pub use order::compare;
-pub(crate) use order::{empty_has_form, ordered_f32, ordered_f64, ordered_timeuuid, ordered_uuid, strip_sign};
+pub(crate) use order::{
+    empty_has_form, ordered_f32, ordered_f64, ordered_lexical_uuid, ordered_timeuuid, ordered_uuid, strip_sign,
+};
 pub use validate::{validate, validate_bound};
 pub use vector::{VectorElements, push_vector_element};
 

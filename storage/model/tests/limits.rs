@@ -6,7 +6,7 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowBuilder, RowView};
 use model::text::{NUMBER_DIGITS_MAX, from_bare};
-use model::types::{DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
+use model::types::{Component, DIMENSION_MAX, FIELDS_MAX, NAMED_CLASS_DEPTH_MAX, TYPE_DEPTH_MAX, UserType};
 use model::{ColumnId, CqlType, Mutation, MutationBuilder, TableId, comparable, value};
 
 const TABLE: TableId = TableId([7; 16]);
@@ -111,6 +111,30 @@ fn values_of_the_deepest_types() {
         assert!(cql_type.frozen().to_string().contains("int") || cql_type.is_user_type());
         assert_eq!(cql_type.references().len(), cql_type.is_user_type() as usize);
     }
+}
+
+#[test]
+fn nested_composite_types_are_within_the_stack() {
+    let one = |cql_type: CqlType| Component { cql_type, reversed: true };
+    let composite = |inner: CqlType| CqlType::Composite(vec![one(inner)]);
+    let cql_type = (0..TYPE_DEPTH_MAX).fold(CqlType::Int, |inner, _| composite(inner));
+    assert_eq!(cql_type.depth(), TYPE_DEPTH_MAX);
+    assert_eq!(CqlType::parse(&cql_type.to_string()).as_ref(), Some(&cql_type));
+    assert_eq!(CqlType::parse(&composite(cql_type.clone()).to_string()), None);
+    let bytes = model::json::from_json(&cql_type, "\"5:!\"").expect("JSON of this type").expect("no null");
+    assert_eq!(model::json::to_json(&cql_type, &bytes), "\"5:!\"");
+    assert_eq!(value::validate(&cql_type, &bytes), Ok(()));
+    assert!(value::compare(&cql_type, &bytes, &bytes).is_eq());
+    assert!(model::text::to_literal(&cql_type, &bytes).starts_with("0x"));
+    // Values of the innermost type name classes themselves, which counts as levels.
+    let room = TYPE_DEPTH_MAX - NAMED_CLASS_DEPTH_MAX - 1;
+    let cql_type = (0..room).fold(CqlType::DynamicComposite(Vec::new()), |inner, _| composite(inner));
+    assert_eq!(CqlType::parse(&cql_type.to_string()).as_ref(), Some(&cql_type));
+    assert_eq!(CqlType::parse(&composite(cql_type.clone()).to_string()), None);
+    let named = format!("{}Int32Type{}", "CompositeType(".repeat(16), ")".repeat(16));
+    let bytes = model::text::from_quoted(&cql_type, &format!("{named}@5")).expect("a value");
+    assert!(value::compare(&cql_type, &bytes, &bytes).is_eq());
+    assert_eq!(model::text::to_plain(&cql_type, &bytes), format!("{named}@5"));
 }
 
 #[test]

@@ -9,10 +9,11 @@ use super::dates::{Unit, instant};
 use super::files::{Location, Opened};
 use super::json::{JsonWriter, Layout};
 use super::options::{Known, Style, flag, parse};
-use super::values::{KeyTypes, text_of};
+use super::values::KeyTypes;
 use super::{Failure, Output};
 use model::comparable::BoundSide;
 use model::row::{Deletion, Liveness};
+use model::text::to_plain;
 use model::{CqlType, RingToken, identifier, json as json_text};
 use sstable::statistics::{Header, HeaderColumn};
 use sstable::walker::{FileCell, FileColumn, FileItem, FileMarker, FileRow};
@@ -392,16 +393,16 @@ impl<'t> CellType<'t> {
         let Some(path) = &cell.path else { return CellType { value: Some(cql_type), path: None } };
         match cql_type {
             CqlType::List { element, .. } => {
-                CellType { value: Some(element), path: Some(text_of(&CqlType::Timeuuid, path)) }
+                CellType { value: Some(element), path: Some(to_plain(&CqlType::Timeuuid, path)) }
             }
-            CqlType::Set { element, .. } => CellType { value: None, path: Some(text_of(element, path)) },
-            CqlType::Map { key, value, .. } => CellType { value: Some(value), path: Some(text_of(key, path)) },
+            CqlType::Set { element, .. } => CellType { value: None, path: Some(to_plain(element, path)) },
+            CqlType::Map { key, value, .. } => CellType { value: Some(value), path: Some(to_plain(key, path)) },
             CqlType::User { definition, .. } => {
                 let place = path.first_chunk::<2>().map_or(usize::MAX, |place| u16::from_be_bytes(*place).into());
                 let field = definition.fields.get(place);
                 CellType { value: field.map(|(_, cql_type)| cql_type), path: field.map(|(name, _)| name.clone()) }
             }
-            _ => CellType { value: Some(cql_type), path: Some(text_of(&CqlType::Blob, path)) },
+            _ => CellType { value: Some(cql_type), path: Some(to_plain(&CqlType::Blob, path)) },
         }
     }
 

@@ -7,8 +7,9 @@ use super::dates::{Unit, american, words};
 use super::files::Location;
 use super::histogram::{self, Colours, Look};
 use super::options::{Known, Style, flag, parse};
-use super::values::{KeyTypes, text_of};
+use super::values::KeyTypes;
 use super::{Failure, Output};
+use model::text::to_plain;
 use model::{CqlType, Partitioner, text};
 use runtime::blocking;
 use sstable::Component;
@@ -272,7 +273,7 @@ fn covered_clusterings(bounds: &ClusteringBounds, header: &Header) -> String {
     let join = |values: &mut dyn Iterator<Item = Option<&[u8]>>| {
         let texts: Vec<String> = values
             .zip(&header.clustering)
-            .map(|(value, field)| value.map_or_else(|| "null".into(), |value| text_of(&field.cql_type, value)))
+            .map(|(value, field)| value.map_or_else(|| "null".into(), |value| to_plain(&field.cql_type, value)))
             .collect();
         texts.join(":")
     };

@@ -1,26 +1,9 @@
 //! The texts of values, as `getString` and `fromString` of Cassandra's types define them: tools show keys and cells so.
 
-use model::value::TupleElements;
+use model::text::to_plain;
 use model::{CqlType, text};
 use sstable::statistics::Header;
 use std::fmt::Write;
-
-/// Returns the text of a value: without quotes, collections and vectors in hex, tuples as `1:abc`; empty for an empty
-/// value.
-pub(crate) fn text_of(cql_type: &CqlType, value: &[u8]) -> String {
-    use CqlType::*;
-    match cql_type {
-        _ if value.is_empty() => String::new(),
-        Ascii | Text => String::from_utf8_lossy(value).into_owned(),
-        Blob | List { .. } | Set { .. } | Map { .. } | Vector { .. } => hex(value),
-        Tuple(types) => fields(types.iter(), value),
-        User { definition, .. } => fields(definition.field_types(), value),
-        _ => {
-            let literal = text::to_literal(cql_type, value);
-            literal.strip_prefix('\'').and_then(|inner| inner.strip_suffix('\'')).unwrap_or(&literal).to_owned()
-        }
-    }
-}
 
 /// Returns bytes as hexadecimal digits.
 pub(crate) fn hex(bytes: &[u8]) -> String {
@@ -30,14 +13,6 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
         let _ = write!(out, "{byte:02x}");
     }
     out
-}
-
-fn fields<'t>(types: impl Iterator<Item = &'t CqlType>, value: &[u8]) -> String {
-    let field = |(cql_type, field): (&CqlType, Option<&[u8]>)| match field {
-        None => "@".to_owned(),
-        Some(field) => text_of(cql_type, field).replace(':', "\\:").replace('@', "\\@"),
-    };
-    types.zip(TupleElements::new(value)).map(field).collect::<Vec<_>>().join(":")
 }
 
 /// Returns the sum of a counter's shards.
@@ -84,7 +59,7 @@ impl KeyTypes {
 
     /// Returns the texts of the values of a key's columns.
     pub(crate) fn texts(&self, key: &[u8]) -> Vec<String> {
-        self.values(key).into_iter().zip(&self.types).map(|(value, cql_type)| text_of(cql_type, value)).collect()
+        self.values(key).into_iter().zip(&self.types).map(|(value, cql_type)| to_plain(cql_type, value)).collect()
     }
 
     /// Returns the text of a key; for a composite one the escaped texts of its values, separated by colons.
@@ -137,13 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn values_have_java_s_texts() {
-        let tuple = CqlType::Tuple(vec![CqlType::Int, CqlType::Text]);
-        assert_eq!(text_of(&tuple, &[0, 0, 0, 4, 0, 0, 0, 7, 0, 0, 0, 3, b'a', b':', b'@']), "7:a\\:\\@");
-        assert_eq!(text_of(&tuple, &[255, 255, 255, 255, 0, 0, 0, 0]), "@:");
-        assert_eq!(text_of(&CqlType::Blob, &[1, 0xfe]), "01fe");
-        assert_eq!(text_of(&CqlType::Int, &[]), "");
-        assert_eq!(text_of(&CqlType::Date, &(1u32 << 31).to_be_bytes()), "1970-01-01");
+    fn counters_are_sums_of_shards() {
         let mut context = vec![0, 1, 0, 0];
         for count in [5i64, -2] {
             context.extend_from_slice(&[0; 24]);

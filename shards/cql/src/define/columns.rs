@@ -9,6 +9,7 @@ use crate::errors::unsupported;
 use crate::limits::COLUMNS_MAX;
 use crate::types;
 use model::schema::DroppedColumn;
+use model::types::Component;
 use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};
 
 /// Resolves the type of a column and checks its size.
@@ -220,17 +221,11 @@ pub(super) fn rename(table: &mut Table, names: &[(String, String)]) -> Result<()
 
 /// The type with tuples in place of user types, which may have been dropped when it is read.
 fn with_tuples(cql_type: &CqlType) -> CqlType {
-    let inner = |part: &CqlType| Box::new(with_tuples(part));
     match cql_type {
-        CqlType::List { element, frozen } => CqlType::List { element: inner(element), frozen: *frozen },
-        CqlType::Set { element, frozen } => CqlType::Set { element: inner(element), frozen: *frozen },
-        CqlType::Map { key, value, frozen } => CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen },
-        CqlType::Vector { element, dimension } => CqlType::Vector { element: inner(element), dimension: *dimension },
-        CqlType::Tuple(elements) => CqlType::Tuple(elements.iter().map(with_tuples).collect()),
         CqlType::User { definition, .. } => {
             CqlType::Tuple(definition.field_types().map(|field| with_tuples(&field.frozen())).collect())
         }
-        native => native.clone(),
+        other => other.map_parts(&with_tuples),
     }
 }
 
@@ -264,6 +259,11 @@ fn reads_values_of(new: &CqlType, old: &CqlType) -> bool {
         (Tuple(new), Tuple(old)) => {
             new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| reads_values_of(new, old))
         }
+        (Composite(new), Composite(old)) => {
+            let reads = |(new, old): (&Component, &Component)| reads_values_of(&new.cql_type, &old.cql_type);
+            new.len() >= old.len() && new.iter().zip(old).all(reads)
+        }
+        (DynamicComposite(new), DynamicComposite(old)) => old.iter().all(|alias| new.contains(alias)),
         _ => new == old,
     }
 }
@@ -286,6 +286,12 @@ fn sorts_like(new: &CqlType, old: &CqlType) -> bool {
             let fields = definition.field_types();
             definition.fields.len() >= old.len() && fields.zip(old).all(|(new, old)| sorts_like(new, old))
         }
+        (Composite(new), Composite(old)) => {
+            let sorts = |(new, old): (&Component, &Component)| {
+                new.reversed == old.reversed && sorts_like(&new.cql_type, &old.cql_type)
+            };
+            new.len() >= old.len() && new.iter().zip(old).all(sorts)
+        }
         _ => new == old,
     }
 }
@@ -298,7 +304,7 @@ fn cell_len(cql_type: &CqlType) -> Option<usize> {
         Boolean => Some(1),
         Int | Float => Some(4),
         Bigint | Counter | Double | Timestamp => Some(8),
-        Uuid | Timeuuid => Some(16),
+        LexicalUuid | Uuid | Timeuuid => Some(16),
         Vector { element, dimension } => Some(cell_len(element)?.saturating_mul(*dimension as usize)),
         _ => None,
     }

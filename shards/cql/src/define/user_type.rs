@@ -212,17 +212,11 @@ fn with_type(before: &Keyspace, definition: Arc<UserType>) -> Keyspace {
 
 /// The type with its user types replaced by those in `types`.
 fn renewed(cql_type: &CqlType, types: &BTreeMap<String, Arc<UserType>>) -> CqlType {
-    let inner = |part: &CqlType| Box::new(renewed(part, types));
     match cql_type {
-        CqlType::List { element, frozen } => CqlType::List { element: inner(element), frozen: *frozen },
-        CqlType::Set { element, frozen } => CqlType::Set { element: inner(element), frozen: *frozen },
-        CqlType::Map { key, value, frozen } => CqlType::Map { key: inner(key), value: inner(value), frozen: *frozen },
-        CqlType::Tuple(elements) => CqlType::Tuple(elements.iter().map(|part| renewed(part, types)).collect()),
-        CqlType::Vector { element, dimension } => CqlType::Vector { element: inner(element), dimension: *dimension },
         CqlType::User { definition, frozen } => {
             CqlType::User { definition: types.get(&definition.name).unwrap_or(definition).clone(), frozen: *frozen }
         }
-        native => native.clone(),
+        other => other.map_parts(&|part| renewed(part, types)),
     }
 }
 

@@ -78,7 +78,7 @@ fn default_of(cql_type: &CqlType) -> Vec<u8> {
         CqlType::Date => vec![0x80, 0, 0, 0],
         // 0 months, days and nanoseconds.
         CqlType::Duration => vec![0; 3],
-        CqlType::Uuid => vec![0; 16],
+        CqlType::LexicalUuid | CqlType::Uuid => vec![0; 16],
         CqlType::Timeuuid => TIMEUUID.to_vec(),
         CqlType::List { .. } | CqlType::Set { .. } | CqlType::Map { .. } => vec![0; 4],
         CqlType::Tuple(types) => parts(&mut types.iter()),
@@ -89,6 +89,7 @@ fn default_of(cql_type: &CqlType) -> Vec<u8> {
             (0..*dimension).for_each(|_| model::value::push_vector_element(&mut out, element, &part));
             out
         }
+        // Cassandra fails for composite types.
         _ => Vec::new(),
     }
 }

@@ -297,7 +297,7 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         ast::Term::Null if *wanted == CqlType::Counter => Fit::No,
         ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
         // A text may stand for a whole tuple.
-        ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) => Fit::Weak,
+        ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) || wanted.is_class() => Fit::Weak,
         ast::Term::Constant(family, text) => match suits(*family, wanted) {
             true if preferred_type(*family, text) == *wanted => Fit::Exact,
             true => Fit::Weak,

@@ -12,8 +12,7 @@ impl Parser<'_> {
     pub(crate) fn type_name(&mut self) -> Result<TypeName> {
         if self.token.kind == TokenKind::String {
             let text = self.advance()?.content().into_owned();
-            crate::types::check_class(&text)?;
-            return Ok(TypeName { kind: TypeKind::Custom, text });
+            return Ok(TypeName { kind: TypeKind::Custom, text: crate::types::class_shown(&text)? });
         }
         let first = self.token;
         let quoted = first.kind == TokenKind::QuotedName;

@@ -335,9 +335,9 @@ fn refuse_durations(cql_type: &CqlType) -> Result<()> {
 }
 
 pub(crate) fn has_duration(cql_type: &CqlType) -> bool {
-    // Cassandra does not look into vectors.
-    *cql_type == CqlType::Duration
-        || !matches!(cql_type, CqlType::Vector { .. }) && cql_type.parts().into_iter().any(has_duration)
+    // Cassandra does not look into vectors and composite types.
+    let looks_into = !matches!(cql_type, CqlType::Vector { .. }) && !cql_type.is_composite();
+    *cql_type == CqlType::Duration || looks_into && cql_type.parts().into_iter().any(has_duration)
 }
 
 /// Formats a relation as in error texts.

@@ -74,7 +74,8 @@ fn push_typed(cql_type: &CqlType, bytes: &[u8], out: &mut String) -> Option<()> 
         Inet => push_string(&inet::format(bytes)?, out),
         Date | Time => push_string(text::to_literal(cql_type, bytes).trim_matches('\''), out),
         Duration => push_string(&text::to_literal(cql_type, bytes), out),
-        Uuid | Timeuuid => {
+        Composite(_) | DynamicComposite(_) => push_string(&text::to_plain(cql_type, bytes), out),
+        LexicalUuid | Uuid | Timeuuid => {
             uuid::Uuid::from_slice(bytes).ok()?;
             push_string(&text::to_literal(cql_type, bytes), out);
         }

@@ -70,7 +70,7 @@ fn value_of(cql_type: &CqlType, json: &Json) -> Result<Vec<u8>, ValueError> {
             json => Err(ValueError(format!("Expected an empty string, but got: {json}"))),
         },
         Inet => from_string(cql_type, json, "a string representation of an inet value"),
-        Uuid => from_string(cql_type, json, "a string representation of a uuid"),
+        LexicalUuid | Uuid => from_string(cql_type, json, "a string representation of a uuid"),
         Timeuuid => from_string(cql_type, json, "a string representation of a timeuuid"),
         Timestamp => match json {
             // Cassandra refuses numbers that fit Java's int.
@@ -83,6 +83,9 @@ fn value_of(cql_type: &CqlType, json: &Json) -> Result<Vec<u8>, ValueError> {
         Tuple(types) => nested(json, |json| tuple(types, json)),
         Vector { element, dimension } => nested(json, |json| vector(cql_type, element, *dimension, json)),
         User { definition, .. } => nested(json, |json| user_type(definition, json)),
+        Composite(_) | DynamicComposite(_) => {
+            from_string(cql_type, json, "a string representation of a composite value")
+        }
     }
 }
 

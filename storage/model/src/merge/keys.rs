@@ -74,10 +74,8 @@ impl EqualKeys {
 fn differ_in_bytes(cql_type: &CqlType) -> bool {
     match cql_type {
         CqlType::Decimal | CqlType::Varint | CqlType::Tuple(_) | CqlType::User { .. } => true,
-        CqlType::List { element, .. } | CqlType::Set { element, .. } | CqlType::Vector { element, .. } => {
-            differ_in_bytes(element)
-        }
-        CqlType::Map { key, value, .. } => differ_in_bytes(key) || differ_in_bytes(value),
-        _ => false,
+        // An alias and its class name the same type.
+        CqlType::DynamicComposite(_) => true,
+        other => other.parts().into_iter().any(differ_in_bytes),
     }
 }

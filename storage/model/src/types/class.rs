@@ -3,14 +3,14 @@
 //! They occur in result metadata ids, in custom types of the protocol and in file headers, and CREATE TABLE accepts
 //! them. The name of a user type and its field names are in hex: `UserType(ks,61,62:Int32Type)`.
 
-use super::{CqlType, DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType, ValueError};
+use super::{Component, CqlType, DIMENSION_MAX, FIELDS_MAX, TYPE_DEPTH_MAX, UserType, ValueError};
 use std::fmt::Write;
 
 /// The package of Cassandra's type classes.
 const MARSHAL: &str = "org.apache.cassandra.db.marshal.";
 
 /// The native types and their classes.
-const NATIVES: [(&str, CqlType); 22] = [
+const NATIVES: [(&str, CqlType); 24] = [
     ("AsciiType", CqlType::Ascii),
     ("LongType", CqlType::Bigint),
     ("BytesType", CqlType::Blob),
@@ -24,6 +24,7 @@ const NATIVES: [(&str, CqlType); 22] = [
     ("FloatType", CqlType::Float),
     ("InetAddressType", CqlType::Inet),
     ("Int32Type", CqlType::Int),
+    ("LexicalUUIDType", CqlType::LexicalUuid),
     ("ShortType", CqlType::Smallint),
     ("UTF8Type", CqlType::Text),
     ("TimeType", CqlType::Time),
@@ -31,13 +32,18 @@ const NATIVES: [(&str, CqlType); 22] = [
     // The older class of timestamps; a column of it is stored as a timestamp.
     ("DateType", CqlType::Timestamp),
     ("TimeUUIDType", CqlType::Timeuuid),
+    // The older class of timeuuids, which CQL shows as timeuuid too.
+    ("LegacyTimeUUIDType", CqlType::Timeuuid),
     ("ByteType", CqlType::Tinyint),
     ("UUIDType", CqlType::Uuid),
     ("IntegerType", CqlType::Varint),
 ];
 
-/// Classes that Cassandra knows but that no CQL type stands for.
-const UNSUPPORTED: [&str; 4] = ["CompositeType", "DynamicCompositeType", "LexicalUUIDType", "PartitionerDefinedOrder"];
+/// A class of Cassandra's index tables, which takes no values of users.
+const UNSUPPORTED: &str = "PartitionerDefinedOrder";
+const NOT_SUPPORTED: &str = "are not supported";
+/// The characters that can be aliases of a `DynamicCompositeType`.
+const ALIASES: std::ops::RangeInclusive<char> = '!'..='\u{7f}';
 
 impl CqlType {
     /// The fully qualified marshal class, `org.apache.cassandra.db.marshal.Int32Type`, as result metadata ids hash it
@@ -82,22 +88,71 @@ impl CqlType {
                 }
                 out.push(')');
             }
-            native => out.push_str(NATIVES.iter().find(|(_, known)| known == native).map_or("", |(name, _)| name)),
+            Composite(components) => {
+                out.push_str("CompositeType(");
+                for (i, component) in components.iter().enumerate() {
+                    out.push_str(if i == 0 { "" } else { "," });
+                    component.push_class_name(out);
+                }
+                out.push(')');
+            }
+            DynamicComposite(aliases) => {
+                out.push_str("DynamicCompositeType(");
+                for (i, (alias, component)) in aliases.iter().enumerate() {
+                    let _ = write!(out, "{}{}=>", if i == 0 { "" } else { "," }, *alias as char);
+                    component.push_class_name(out);
+                }
+                out.push(')');
+            }
+            native => out.push_str(native.class_word()),
         }
         if wrapped {
             out.push(')');
         }
     }
 
+    /// The last word of the class, without its package and parameters: `ListType`.
+    pub(crate) fn class_word(&self) -> &'static str {
+        use CqlType::*;
+        match self {
+            List { .. } => "ListType",
+            Set { .. } => "SetType",
+            Map { .. } => "MapType",
+            Tuple(_) => "TupleType",
+            Vector { .. } => "VectorType",
+            User { .. } => "UserType",
+            Composite(_) => "CompositeType",
+            DynamicComposite(_) => "DynamicCompositeType",
+            native => NATIVES.iter().find(|(_, known)| known == native).map_or("", |(name, _)| name),
+        }
+    }
+
     /// Parses a marshal class, given in full or without its package: the type, and whether it was wrapped in
-    /// `ReversedType`. The errors are Cassandra's, except for classes that no CQL type stands for. Text after the class
-    /// is ignored, as in Cassandra.
+    /// `ReversedType`. The errors are Cassandra's, except for the one class that is refused. Text after the class is
+    /// ignored, as in Cassandra.
     pub fn parse_class(class: &str) -> Result<(CqlType, bool), ValueError> {
         let (found, reversed) = ClassParser { text: class, at: 0 }.parse_type(0)?;
         if found.depth() > TYPE_DEPTH_MAX {
             return Err(too_deep());
         }
         Ok((found, reversed))
+    }
+}
+
+impl Component {
+    /// The last words of the classes, outermost first: `ReversedType` and `Int32Type`.
+    pub(crate) fn class_words(&self) -> impl Iterator<Item = &'static str> {
+        self.reversed.then_some("ReversedType").into_iter().chain([self.cql_type.class_word()])
+    }
+
+    /// A composite type writes its components as if they stood alone.
+    fn push_class_name(&self, out: &mut String) {
+        if self.reversed {
+            out.push_str(MARSHAL);
+            out.push_str("ReversedType(");
+        }
+        self.cql_type.push_class_name(out, false);
+        out.push_str(if self.reversed { ")" } else { "" });
     }
 }
 
@@ -156,11 +211,21 @@ impl<'a> ClassParser<'a> {
             self.skip_parameters(open)?;
             return Ok((native.clone(), false));
         }
-        if UNSUPPORTED.contains(&short) {
-            return Err(ValueError(format!("Types of class {name} are not supported")));
+        if short == UNSUPPORTED {
+            return Err(ValueError(format!("Types of class {name} {NOT_SUPPORTED}")));
         }
-        let known =
-            ["FrozenType", "ReversedType", "ListType", "SetType", "MapType", "TupleType", "VectorType", "UserType"];
+        let known = [
+            "FrozenType",
+            "ReversedType",
+            "ListType",
+            "SetType",
+            "MapType",
+            "TupleType",
+            "VectorType",
+            "UserType",
+            "CompositeType",
+            "DynamicCompositeType",
+        ];
         if !known.contains(&short) {
             return Err(unknown());
         }
@@ -168,14 +233,21 @@ impl<'a> ClassParser<'a> {
         if open {
             self.at += 1;
         }
-        let found = self.parameters(short, open, depth)?.ok_or_else(invalid)?;
-        Ok(found)
+        match self.parameters(short, open, depth) {
+            Ok(found) => found.ok_or_else(invalid),
+            // Cassandra names the outermost class, whatever is wrong inside it.
+            Err(error) if error != too_deep() && !error.0.ends_with(NOT_SUPPORTED) => Err(invalid()),
+            Err(error) => Err(error),
+        }
     }
 
     /// Parses the parameters of a class; `None` if they do not suit it.
     fn parameters(&mut self, class: &str, open: bool, depth: usize) -> Result<Option<(CqlType, bool)>, ValueError> {
         if class == "UserType" {
             return Ok(if open { self.user_type(depth)?.map(|found| (found, false)) } else { None });
+        }
+        if class == "DynamicCompositeType" {
+            return Ok(self.aliases(open, depth)?.map(|aliases| (CqlType::dynamic_composite(aliases), false)));
         }
         let mut types = Vec::new();
         let mut dimension = None;
@@ -201,6 +273,10 @@ impl<'a> ClassParser<'a> {
                 Some(_) => types.push(self.parse_type(depth + 1)?),
             }
         }
+        if class == "CompositeType" {
+            let components = types.into_iter().map(|(cql_type, reversed)| Component { cql_type, reversed });
+            return Ok(Some((CqlType::Composite(components.collect()), false)));
+        }
         let mut frozen = types.iter().map(|(cql_type, _)| cql_type.frozen());
         let found = match (class, &types[..]) {
             ("ReversedType", [(inner, reversed)]) => return Ok(Some((inner.clone(), !reversed))),
@@ -219,6 +295,36 @@ impl<'a> ClassParser<'a> {
             _ => None,
         };
         Ok(found.map(|found| (found, false)))
+    }
+
+    /// Parses `(a=>class,b=>class)`; `None` if that is not what comes next.
+    fn aliases(&mut self, open: bool, depth: usize) -> Result<Option<Vec<(u8, Component)>>, ValueError> {
+        let mut found = Vec::new();
+        while open {
+            self.skip_blank_and_comma();
+            match self.peek() {
+                None => return Ok(None),
+                Some(')') => break,
+                Some(_) => {}
+            }
+            let mut word = self.word().chars();
+            let (Some(alias), None) = (word.next().filter(|alias| ALIASES.contains(alias)), word.next()) else {
+                return Ok(None);
+            };
+            self.skip_blank();
+            if !self.text[self.at..].starts_with("=>") {
+                return Ok(None);
+            }
+            self.at += 2;
+            self.skip_blank();
+            if !self.peek().is_some_and(is_word) {
+                return Ok(None);
+            }
+            let (cql_type, reversed) = self.parse_type(depth + 1)?;
+            found.push((alias as u8, Component { cql_type, reversed }));
+        }
+        self.at += usize::from(open);
+        Ok(Some(found))
     }
 
     /// Parses the keyspace, name and fields of a user type, up to the closing parenthesis.

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! type: native | user | 'frozen' '<' type '>' | ('list' | 'set') '<' type '>' | 'map' '<' type ',' type '>'
-//!     | 'tuple' '<' type (',' type)* '>' | 'vector' '<' type ',' digits '>'
+//!     | 'tuple' '<' type (',' type)* '>' | 'vector' '<' type ',' digits '>' | "'" class "'"
 //! user: word | '"' (character | '""')* '"'
 //! ```
 //! A vector's element is frozen only if it says so itself, even inside a frozen collection, as in Cassandra.
@@ -76,6 +76,11 @@ impl<'a> NameParser<'a> {
             let name = self.quoted()?;
             return self.user(&name, frozen);
         }
+        if let Some(rest) = self.rest.strip_prefix('\'') {
+            let (class, rest) = rest.split_once('\'')?;
+            self.rest = rest;
+            return self.class(class);
+        }
         let word = self.word();
         if !self.takes('<') {
             return CqlType::native(word).or_else(|| self.user(&word.to_ascii_lowercase(), frozen));
@@ -127,6 +132,18 @@ impl<'a> NameParser<'a> {
 
     fn user(&self, name: &str, frozen: bool) -> Option<CqlType> {
         Some(CqlType::User { definition: (self.user_type)(name)?, frozen })
+    }
+
+    /// A class spells its user types out: those that are known by name take the place of what it says.
+    fn class(&self, class: &str) -> Option<CqlType> {
+        let (mut found, _) = CqlType::parse_class(class).ok()?;
+        let written: Vec<Arc<UserType>> = found.references().into_iter().cloned().collect();
+        for definition in written {
+            if let Some(known) = (self.user_type)(&definition.name) {
+                found = found.with_user_type(&known);
+            }
+        }
+        Some(found)
     }
 
     /// The longest run of letters, digits and underscores from here on.
@@ -188,6 +205,7 @@ impl fmt::Display for CqlType {
                 }
                 f.write_str(">")?;
             }
+            class if class.is_class() => write!(f, "'{}'", class.class_name())?,
             native => {
                 let found = NATIVES.iter().find(|(_, known)| known == native);
                 f.write_str(found.map_or("", |(name, _)| name))?;

@@ -2,6 +2,7 @@
 
 use crate::decimal::Scientific;
 use crate::types::CqlType;
+use crate::value::composite::Ordered;
 use crate::value::{TupleElements, VectorElements, elements};
 use std::cmp::Ordering;
 
@@ -25,6 +26,7 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
         Smallint => fixed(a, b, i16::from_be_bytes),
         Timeuuid => fixed(a, b, ordered_timeuuid),
         Tinyint => fixed(a, b, i8::from_be_bytes),
+        LexicalUuid => fixed(a, b, ordered_lexical_uuid),
         Uuid => fixed(a, b, ordered_uuid),
         Varint => Some(compare_varints(a, b)),
         List { element, .. } | Set { element, .. } => Some(compare_elements(&[element], a, b)),
@@ -32,6 +34,7 @@ pub fn compare(cql_type: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
         Tuple(types) => Some(compare_tuples(types.iter(), a, b)),
         User { definition, .. } => Some(compare_tuples(definition.field_types(), a, b)),
         Vector { element, dimension } => Some(compare_vectors(element, *dimension, a, b)),
+        Composite(_) | DynamicComposite(_) => valid_first(Ordered::read(cql_type, a), Ordered::read(cql_type, b)),
     };
     order.unwrap_or_else(|| a.cmp(b))
 }
@@ -89,6 +92,11 @@ pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
         (version << 60) | ((high >> 4) & 0x0fff_ffff_ffff_f000) | (high & 0xfff)
     };
     (u128::from(high) << 64) | u128::from(low)
+}
+
+/// An unsigned integer that sorts like lexical uuids: as two signed numbers.
+pub(crate) fn ordered_lexical_uuid(uuid: [u8; 16]) -> u128 {
+    u128::from_be_bytes(uuid) ^ (1 << 127 | 1 << 63)
 }
 
 /// Splits a two's complement number into its sign byte and its bytes without redundant sign bytes. At least one byte
@@ -162,5 +170,5 @@ fn compare_vectors(element: &CqlType, dimension: u32, a: &[u8], b: &[u8]) -> Ord
 /// Whether an empty value of the type has a byte-comparable form, and so differs from null inside a tuple.
 pub(crate) fn empty_has_form(cql_type: &CqlType) -> bool {
     use CqlType::*;
-    matches!(cql_type, Ascii | Text | Blob | Inet | Duration)
+    matches!(cql_type, Ascii | Text | Blob | Inet | Duration | DynamicComposite(_))
 }

@@ -1,5 +1,6 @@
 //! Validation of serialised values.
 
+use super::composite::validate_composite;
 use crate::types::{CqlType, UserType};
 use crate::value::{Duration, ValueError, VectorElements, take_element};
 
@@ -31,7 +32,7 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         Smallint if len != 2 => fail(format!("Expected 2 bytes for a smallint ({len})")),
         Time if len != 8 => fail(format!("Expected 8 byte long for time ({len})")),
         Timestamp if len != 8 && len != 0 => fail(format!("Expected 8 or 0 byte long for date ({len})")),
-        Uuid | Timeuuid if len != 16 && len != 0 => fail(format!("UUID should be 16 or 0 bytes ({len})")),
+        LexicalUuid | Uuid | Timeuuid if len != 16 && len != 0 => fail(format!("UUID should be 16 or 0 bytes ({len})")),
         Timeuuid if len == 16 && bytes[6] >> 4 != 1 => {
             // Cassandra shows the uuid's first digit instead of its version.
             fail(format!("Invalid version for TimeUUID type: 0x{:x}", bytes[0] >> 4))
@@ -43,6 +44,7 @@ pub fn validate(cql_type: &CqlType, bytes: &[u8]) -> Result<(), ValueError> {
         Tuple(types) => validate_tuple(types, bytes),
         User { definition, .. } => validate_user_type(definition, bytes),
         Vector { element, dimension } => validate_vector(cql_type, element, *dimension, bytes),
+        Composite(_) | DynamicComposite(_) => validate_composite(cql_type, bytes),
         _ => Ok(()),
     }
 }

@@ -2,9 +2,10 @@
 //! methods.
 
 use super::Dump;
-use crate::tools::values::{counter, text_of};
+use crate::tools::values::counter;
 use crate::tools::{Failure, Output};
 use model::row::{Deletion, NO_DELETION_TIME, NO_TIMESTAMP};
+use model::text::to_plain;
 use model::{CqlType, text};
 use sstable::row_codec::BoundKind;
 use sstable::statistics::HeaderColumn;
@@ -79,7 +80,7 @@ impl Dump<'_> {
         };
         let fields = marker.clustering.iter().zip(&self.header.clustering);
         let texts = fields.map(|(value, field)| match value {
-            Some(value) => text_of(&field.cql_type, value),
+            Some(value) => to_plain(&field.cql_type, value),
             None => "null".into(),
         });
         let bound = texts.collect::<Vec<_>>().join(", ");
@@ -127,13 +128,13 @@ fn cell_text(cell: &FileCell, name: &str, column: &HeaderColumn) -> String {
     };
     let mut out = format!("[{name}");
     if let (Some(path), Some(path_type)) = (&cell.path, path_type) {
-        out.push_str(&format!("[{}]", text_of(path_type, path)));
+        out.push_str(&format!("[{}]", to_plain(path_type, path)));
     }
     out.push('=');
     match value_type {
         _ if cell.is_tombstone() => out.push_str("<tombstone>"),
         Some(CqlType::Counter) => out.push_str(&counter(&cell.value).to_string()),
-        Some(value_type) => out.push_str(&text_of(value_type, &cell.value)),
+        Some(value_type) => out.push_str(&to_plain(value_type, &cell.value)),
         None => {}
     }
     out.push_str(&format!(" ts={}", cell.timestamp));
