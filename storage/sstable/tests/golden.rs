@@ -3,11 +3,13 @@
 //! `golden/*.tar.zst` have one directory per table, with the components, `schema.cql`, and `rows.json`, the answer of
 //! Cassandra 5.0.9 to `SELECT JSON *`. Schemas and rows that are the same in all versions are in the archive of `da`
 //! alone. `golden/before-nb.tar.zst` has them for versions of Cassandra 3 and the candidates of 4.0.
-//! `golden/partitioners.tar.zst` has tables of nodes with other partitioners than Murmur3.
+//! `golden/partitioners.tar.zst` has tables of nodes with other partitioners than Murmur3, `golden/classes.tar.zst`
+//! tables of types that CQL writes as classes.
 
 mod golden {
     mod accepted;
     pub(crate) mod archive;
+    mod classes;
     pub(crate) mod database;
     mod disorder;
     mod flips;
