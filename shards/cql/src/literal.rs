@@ -10,7 +10,7 @@ use crate::plan::{Composite, Term, encode_composite, part_type};
 use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};
-use model::types::{Component, UserType};
+use model::types::UserType;
 use model::value::ValueError;
 use model::{ColumnSpec, CqlType, Failure, Keyspace, Partitioner, Table, TableId};
 use std::borrow::Cow;
@@ -191,14 +191,20 @@ pub(crate) fn assignable(wanted: &CqlType, given: &CqlType) -> bool {
                 | (Bigint, Timestamp)
                 | (Date, Int)
         )
-        || composite_assignable(wanted, given)
+        || components_assignable(wanted, given)
 }
 
-/// Whether `wanted` is a composite type whose first components take what those of `given` hold.
-fn composite_assignable(wanted: &CqlType, given: &CqlType) -> bool {
-    let (CqlType::Composite(wanted), CqlType::Composite(given)) = (wanted, given) else { return false };
-    let takes = |(wanted, given): (&Component, &Component)| assignable(&wanted.cql_type, &given.cql_type);
-    wanted.len() >= given.len() && wanted.iter().zip(given).all(takes)
+/// Whether `wanted` is a tuple or composite type whose first components take what those of `given` hold. A user type is
+/// a tuple of its fields.
+fn components_assignable(wanted: &CqlType, given: &CqlType) -> bool {
+    use CqlType::*;
+    let prefix = match (wanted, given) {
+        (Tuple(_), Tuple(_) | User { .. }) | (Composite(_), Composite(_)) => {
+            wanted.parts().into_iter().zip(given.parts())
+        }
+        _ => return false,
+    };
+    wanted.parts().len() >= given.parts().len() && prefix.into_iter().all(|(wanted, given)| assignable(wanted, given))
 }
 
 /// The type that a constant has by itself.
