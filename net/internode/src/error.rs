@@ -28,7 +28,7 @@ impl CallError {
     pub fn is_definite(&self) -> bool {
         match self {
             CallError::Unreachable | CallError::Refused(_) | CallError::Overloaded | CallError::TooLong => true,
-            CallError::Failed(reason) => *reason == FailureReason::Expired,
+            CallError::Failed(reason) => matches!(reason, FailureReason::Expired | FailureReason::NotUnderstood),
             CallError::Expired | CallError::Disconnected => false,
         }
     }
@@ -59,11 +59,18 @@ pub enum FailureReason {
     ReplyTooLong = 2,
     /// Too many bytes of answers wait.
     Overloaded = 3,
+    /// The verb or the body means nothing to the other node.
+    NotUnderstood = 4,
 }
 
 impl FailureReason {
     pub(crate) fn of_number(number: u8) -> FailureReason {
-        let known = [FailureReason::Expired, FailureReason::ReplyTooLong, FailureReason::Overloaded];
+        let known = [
+            FailureReason::Expired,
+            FailureReason::ReplyTooLong,
+            FailureReason::Overloaded,
+            FailureReason::NotUnderstood,
+        ];
         known.into_iter().find(|reason| *reason as u8 == number).unwrap_or(FailureReason::Unanswered)
     }
 }

@@ -34,7 +34,7 @@ impl Default for QueueLimits {
 }
 
 /// Options of the links of a node. The defaults are Cassandra's.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The address that connections to other nodes come from; `None` leaves the choice to the system.
     pub source: Option<IpAddr>,

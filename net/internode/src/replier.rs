@@ -140,6 +140,14 @@ impl Replier {
         self.send_with(|out| out.extend_from_slice(body));
     }
 
+    /// Answers that the verb or the body means nothing to this node.
+    pub fn refuse(mut self) {
+        if std::mem::replace(&mut self.expected, false) {
+            self.connection.counts.error.add(self.bytes);
+            self.connection.fail(self.id, FailureReason::NotUnderstood);
+        }
+    }
+
     /// Answers with what `write` appends to the send queue; it must not change what is there already. Nothing is sent
     /// if the message was sent one way or has expired.
     pub fn send_with(mut self, write: impl FnOnce(&mut Vec<u8>)) {

@@ -85,7 +85,7 @@ impl Node {
             Either::Left(Err(error)) => return abort(&control, me, error.into()).await,
             Either::Right(exit) => return exit,
         };
-        links.open(&shard);
+        links.open(&self.config.internode, &shard);
         let simulated = self.simulated;
         let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), links, simulated);
         if let Some(mut directories) = directories {

@@ -73,14 +73,11 @@ impl Service {
                 let serving = listener::serve(listener, self.links.clone(), self.control.clone(), closing.clone());
                 Some(runtime::spawn(serving))
             }
-            Err(error) if shard.is_alone() && shard.other_seeds().is_empty() => {
-                tracing::warn!(%address, %error, "no other node can join this one, because it cannot listen for them");
+            Err(text) if shard.is_alone() && shard.other_seeds().is_empty() => {
+                tracing::warn!("no other node can join this one: {text}");
                 None
             }
-            Err(error) => {
-                let text = format!("cannot listen for other nodes on {address}: {error}");
-                return Err(StopReason { text, exit: Exit::Misconfigured });
-            }
+            Err(text) => return Err(StopReason { text, exit: Exit::Misconfigured }),
         };
         shard.join_cluster().await?;
         if let Some(cluster_id) = shard.cluster_id() {

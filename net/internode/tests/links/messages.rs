@@ -1,6 +1,6 @@
 //! Requests and answers, lanes, cores, order, compression.
 
-use crate::world::{DROP, ECHO, LATER, Node, ONE, SECOND, Seen, TOO_LONG, TWO, address, run, within};
+use crate::world::{DROP, ECHO, LATER, Node, ONE, REFUSE, SECOND, Seen, TOO_LONG, TWO, address, run, within};
 use internode::{CallError, Compression, FailureReason, Lane, Options};
 use runtime::ShardId;
 use runtime::sim::{self, Sim, Stop};
@@ -140,12 +140,13 @@ fn a_request_without_an_answer_fails_at_once() {
     run(&mut sim, &one, |links| async move {
         let call = |verb| links.call(address(TWO), Lane::Requests, verb, b"x", within(100 * SECOND));
         assert_eq!(call(DROP).await, Err(CallError::Failed(FailureReason::Unanswered)));
+        assert_eq!(call(REFUSE).await, Err(CallError::Failed(FailureReason::NotUnderstood)));
         assert_eq!(call(TOO_LONG).await, Err(CallError::Failed(FailureReason::ReplyTooLong)));
         assert!(runtime::now().since(runtime::Instant(0)) < 50 * SECOND);
         links.post(address(TWO), Lane::Requests, DROP, b"x", within(SECOND)).expect("room");
         assert_eq!(call(ECHO).await.as_deref(), Ok(&b"x"[..]), "the connection goes on");
     });
-    assert_eq!(two.link(0).inbound()[0].1.error.count, 2);
+    assert_eq!(two.link(0).inbound()[0].1.error.count, 3);
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub(crate) const HOLD: u8 = 2;
 pub(crate) const DROP: u8 = 3;
 /// Answers after half a second.
 pub(crate) const LATER: u8 = 4;
+/// Refuses the message.
+pub(crate) const REFUSE: u8 = 6;
 /// Answers with a body that is too long.
 pub(crate) const TOO_LONG: u8 = 5;
 
@@ -102,6 +104,7 @@ impl Handler for Service {
                 let bytes = self.node.options.message_bytes_max + 1;
                 reply.send_with(|out| out.resize(out.len() + bytes, 0));
             }
+            REFUSE => reply.refuse(),
             _ => drop(reply),
         }
     }

@@ -15,6 +15,7 @@ mod compaction;
 mod disk;
 mod given;
 mod guardrails;
+mod internode;
 mod memtables;
 mod options;
 mod settings;
@@ -53,6 +54,8 @@ pub struct Config {
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
     pub connections_per_ip_max: usize,
+    /// `internode_*`: links to other nodes.
+    pub internode: ::internode::Options,
     /// Options that have no effect here and were given a value other than their default.
     pub unused: Vec<Unused>,
 }
@@ -85,6 +88,7 @@ impl Default for Config {
             commit_failure_policy: CommitFailurePolicy::default(),
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
+            internode: ::internode::Options::default(),
             unused: Vec::new(),
         }
     }
@@ -254,6 +258,7 @@ impl Given {
             commit_failure_policy: self.commit_failure_policy()?,
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
+            internode: self.internode()?,
             unused,
         };
         self.same_address("broadcast_address", "listen_address", config.node.listen_address)?;

@@ -4,7 +4,7 @@ use super::NodeLinks;
 use crate::control::{Control, ControlPort};
 use runtime::sync::{Either, Latch, race};
 use runtime::{Listener, ShardId};
-use std::io;
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -12,9 +12,19 @@ use std::time::Duration;
 /// Pause after a failed accept, for instance when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
-/// Listens for other nodes.
-pub(crate) async fn listen(address: SocketAddr) -> io::Result<Listener> {
-    Listener::bind(address).await
+/// Listens for other nodes. A failure has Cassandra's text.
+pub(crate) async fn listen(address: SocketAddr) -> Result<Listener, String> {
+    Listener::bind(address).await.map_err(|error| match error.kind() {
+        ErrorKind::AddrInUse => format!(
+            "/{address} is in use by another process.  Change listen_address:storage_port in cassandra.yaml to values \
+             that do not conflict with other services"
+        ),
+        ErrorKind::AddrNotAvailable => format!(
+            "Unable to bind to address /{address}. Set listen_address in cassandra.yaml to an interface you can bind \
+             to, e.g., your private IP address on EC2"
+        ),
+        _ => format!("failed to bind to: /{address}: {error}"),
+    })
 }
 
 /// Hands connections to the cores that their source ports name, until `closing`.

@@ -9,7 +9,8 @@
 pub(crate) mod listener;
 
 use internode::{
-    CallError, Handler, Identity, Lane, Links, Options, PeerIdentity, Refusal, RefusalReason, Replier, Versions,
+    CallError, FailureReason, Handler, Identity, Lane, Links, Options, PeerIdentity, Refusal, RefusalReason, Replier,
+    Versions,
 };
 use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
@@ -31,8 +32,8 @@ pub(crate) struct NodeLinks {
 }
 
 impl NodeLinks {
-    /// Begins to talk to other nodes, on behalf of `shard`.
-    pub(crate) fn open(&self, shard: &Shard) {
+    /// Begins to talk to other nodes, on behalf of `shard`, as the configuration says.
+    pub(crate) fn open(&self, options: &Options, shard: &Shard) {
         let config = shard.node_config();
         let identity = Identity {
             cluster_name: config.cluster_name.clone(),
@@ -47,7 +48,7 @@ impl NodeLinks {
             versions: VERSIONS,
             features: 0,
         };
-        let options = Options { source: Some(config.listen_address), ..Options::default() };
+        let options = Options { source: Some(config.listen_address), ..options.clone() };
         let links = Links::new(options, identity, Rc::new(Requests { shard: shard.clone() }));
         let is_first = self.links.set(links).is_ok();
         debug_assert!(is_first, "links are opened once");
@@ -98,7 +99,7 @@ impl Peers for NodeLinks {
         Box::pin(async move {
             call.await.map_err(|error| match error {
                 CallError::Overloaded => PeerFailure::Overloaded,
-                CallError::Failed(_) => PeerFailure::Refused,
+                CallError::Failed(FailureReason::NotUnderstood) => PeerFailure::Refused,
                 error if error.is_definite() => PeerFailure::NotSent,
                 _ => PeerFailure::NoAnswer,
             })
@@ -120,21 +121,24 @@ struct Requests {
 
 impl Handler for Requests {
     fn accept_peer(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
-        match self.shard.has_left(peer.identity.host_id) {
-            true => Err(Refusal {
-                reason: RefusalReason::Left,
-                text: format!("node {} has left the cluster", peer.identity.host_id),
-            }),
-            false => Ok(()),
+        let host_id = peer.identity.host_id;
+        if host_id == self.shard.host_id() {
+            let text = format!("/{} has host id {host_id} of the node that it talks to", peer.identity.address);
+            return Err(Refusal { reason: RefusalReason::Other, text });
         }
+        if self.shard.has_left(host_id) {
+            let text = format!("node {host_id} has left the cluster");
+            return Err(Refusal { reason: RefusalReason::Left, text });
+        }
+        Ok(())
     }
 
     fn serve(&self, from: &Rc<PeerIdentity>, _lane: Lane, verb: u8, body: &[u8], reply: Replier) {
         let (shard, from, body) = (self.shard.clone(), from.identity.host_id, body.to_vec());
         runtime::spawn(async move {
-            // A request that cannot be served fails at the caller when the replier is dropped.
-            if let Ok(answer) = shard.serve_peer(from, verb, &body).await {
-                reply.send(&answer);
+            match shard.serve_peer(from, verb, &body).await {
+                Ok(answer) => reply.send(&answer),
+                Err(shard::Unreadable) => reply.refuse(),
             }
         });
     }

@@ -25,7 +25,7 @@ pub(super) const KEYS: &[Key] = &[
     unused("listen_interface_prefer_ipv6", FLAG, "false", "belongs to `listen_interface`"),
     unused("listen_on_broadcast_address", FLAG, "false", ALONE),
     read("broadcast_address", TEXT, "", "the same as `listen_address`"),
-    read("storage_port", INTEGER, "7000", "shown only, nothing listens there"),
+    read("storage_port", INTEGER, "7000", ""),
     unused("ssl_storage_port", INTEGER, "7001", ALONE),
     read("rpc_address", TEXT, "", "a loopback address"),
     refused("rpc_interface", TEXT, "", "interfaces are not looked up; `rpc_address` takes an address"),
@@ -44,22 +44,42 @@ pub(super) const KEYS: &[Key] = &[
     unused("block_for_peers_in_remote_dcs", FLAG, "false", ALONE),
     unused("block_for_peers_timeout_in_secs", INTEGER, "10", ALONE),
     unused("inter_dc_tcp_nodelay", FLAG, "true", ALONE),
-    unused("internode_application_receive_queue_capacity", INT_BYTES, "4MiB", ALONE)
+    read("internode_application_receive_queue_capacity", INT_BYTES, "4MiB", "")
         .older(&[("internode_application_receive_queue_capacity_in_bytes", Bytes)]),
-    unused("internode_application_receive_queue_reserve_endpoint_capacity", INT_BYTES, "128MiB", ALONE)
-        .older(&[("internode_application_receive_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
-    unused("internode_application_receive_queue_reserve_global_capacity", INT_BYTES, "512MiB", ALONE)
-        .older(&[("internode_application_receive_queue_reserve_global_capacity_in_bytes", Bytes)]),
-    unused("internode_application_send_queue_capacity", INT_BYTES, "4MiB", ALONE)
+    read(
+        "internode_application_receive_queue_reserve_endpoint_capacity",
+        INT_BYTES,
+        "128MiB",
+        "each core has an equal share",
+    )
+    .older(&[("internode_application_receive_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
+    read(
+        "internode_application_receive_queue_reserve_global_capacity",
+        INT_BYTES,
+        "512MiB",
+        "each core has an equal share",
+    )
+    .older(&[("internode_application_receive_queue_reserve_global_capacity_in_bytes", Bytes)]),
+    read("internode_application_send_queue_capacity", INT_BYTES, "4MiB", "")
         .older(&[("internode_application_send_queue_capacity_in_bytes", Bytes)]),
-    unused("internode_application_send_queue_reserve_endpoint_capacity", INT_BYTES, "128MiB", ALONE)
-        .older(&[("internode_application_send_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
-    unused("internode_application_send_queue_reserve_global_capacity", INT_BYTES, "512MiB", ALONE)
-        .older(&[("internode_application_send_queue_reserve_global_capacity_in_bytes", Bytes)]),
-    unused("internode_compression", Kind::Choice(&["all", "none", "dc"]), "none", ALONE),
+    read(
+        "internode_application_send_queue_reserve_endpoint_capacity",
+        INT_BYTES,
+        "128MiB",
+        "each core has an equal share",
+    )
+    .older(&[("internode_application_send_queue_reserve_endpoint_capacity_in_bytes", Bytes)]),
+    read(
+        "internode_application_send_queue_reserve_global_capacity",
+        INT_BYTES,
+        "512MiB",
+        "each core has an equal share",
+    )
+    .older(&[("internode_application_send_queue_reserve_global_capacity_in_bytes", Bytes)]),
+    read("internode_compression", Kind::Choice(&["all", "none", "dc"]), "none", ""),
     group("internode_error_reporting_exclusions", "{}"),
     unused("internode_error_reporting_exclusions.subnets", LIST, "[]", ALONE),
-    unused("internode_max_message_size", INT_BYTES, "", ALONE)
+    read("internode_max_message_size", INT_BYTES, "", "")
         .older(&[("internode_max_message_size_in_bytes", Bytes)])
         .applied("134217728B"),
     unused("internode_socket_receive_buffer_size", INT_BYTES, "0B", ALONE).older(&[
@@ -70,9 +90,9 @@ pub(super) const KEYS: &[Key] = &[
         .older(&[("internode_send_buff_size_in_bytes", Bytes), ("internode_socket_send_buffer_size_in_bytes", Bytes)]),
     unused("internode_streaming_tcp_user_timeout", INT_MILLISECONDS, "300s", ALONE)
         .older(&[("internode_streaming_tcp_user_timeout_in_ms", Milliseconds)]),
-    unused("internode_tcp_connect_timeout", INT_MILLISECONDS, "2s", ALONE)
+    read("internode_tcp_connect_timeout", INT_MILLISECONDS, "2s", "")
         .older(&[("internode_tcp_connect_timeout_in_ms", Milliseconds)]),
-    unused("internode_tcp_user_timeout", INT_MILLISECONDS, "30s", ALONE)
+    read("internode_tcp_user_timeout", INT_MILLISECONDS, "30s", "")
         .older(&[("internode_tcp_user_timeout_in_ms", Milliseconds)]),
     unused("internode_timeout", FLAG, "true", ALONE).older(&[("cross_node_timeout", Same)]),
     unused("invalid_legacy_protocol_magic_no_spam_enabled", FLAG, "false", ALONE),
