@@ -56,7 +56,7 @@ pub use messages::admin::{TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
-pub use ports::{NoPeers, PeerCall, PeerFailure, PeerLane, Peers, Unreadable};
+pub use ports::{NoPeers, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, TrafficCounts, Unreadable};
 pub use query_trace::Trace;
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};

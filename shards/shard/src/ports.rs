@@ -8,7 +8,7 @@ use cluster::topology::Node;
 use runtime::Instant;
 use std::collections::BTreeMap;
 use std::future::Future;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
 
 /// The layer above on one shard: it hears of schema changes after the shard serves the new schema, and describes its
@@ -35,6 +35,41 @@ pub trait Peers {
 
     /// Sends a message that is not answered, and that may be lost.
     fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>);
+
+    /// What this shard has exchanged with other nodes since its start.
+    fn traffic(&self) -> PeerTraffic {
+        PeerTraffic::default()
+    }
+}
+
+/// Counts by the names of the columns of `system_views.internode_inbound` or `internode_outbound`.
+pub type TrafficCounts = BTreeMap<&'static str, u64>;
+
+/// What a shard has exchanged with other nodes. Nodes are named by the address where they listen for others.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct PeerTraffic {
+    /// Messages from each node.
+    pub inbound: BTreeMap<SocketAddr, TrafficCounts>,
+    /// Messages to each node.
+    pub outbound: BTreeMap<SocketAddr, TrafficCounts>,
+    /// Messages that were dropped in either direction.
+    pub dropped: BTreeMap<Verb, u64>,
+    /// Connections that never became links, by reason.
+    pub refused: BTreeMap<&'static str, u64>,
+}
+
+impl PeerTraffic {
+    /// Adds the traffic of another shard.
+    pub fn add(&mut self, other: &PeerTraffic) {
+        fn add<K: Copy + Ord>(sum: &mut BTreeMap<K, u64>, other: &BTreeMap<K, u64>) {
+            other.iter().for_each(|(key, count)| *sum.entry(*key).or_default() += count);
+        }
+        for (sums, others) in [(&mut self.inbound, &other.inbound), (&mut self.outbound, &other.outbound)] {
+            others.iter().for_each(|(node, counts)| add(sums.entry(*node).or_default(), counts));
+        }
+        add(&mut self.dropped, &other.dropped);
+        add(&mut self.refused, &other.refused);
+    }
 }
 
 /// A request under way to another node. Dropping it gives up the answer, not what was asked.
@@ -167,4 +202,28 @@ pub struct SchemaChange {
     pub keyspace: String,
     /// Its name; empty for a keyspace.
     pub name: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn traffic_of_shards_is_summed_by_node_and_name() {
+        let (one, two) = (SocketAddr::from(([127, 0, 0, 1], 7000)), SocketAddr::from(([127, 0, 0, 2], 7000)));
+        let of = |node, name, count| PeerTraffic {
+            inbound: [(node, [(name, count)].into())].into(),
+            dropped: [(Verb::Echo, count)].into(),
+            refused: [("stranger", 1)].into(),
+            ..PeerTraffic::default()
+        };
+        let mut sum = of(one, "received_count", 3);
+        sum.add(&of(one, "received_count", 4));
+        sum.add(&of(one, "received_bytes", 5));
+        sum.add(&of(two, "received_count", 6));
+        let first: TrafficCounts = [("received_count", 7), ("received_bytes", 5)].into();
+        assert_eq!(sum.inbound, [(one, first), (two, [("received_count", 6)].into())].into());
+        assert_eq!(sum.dropped, [(Verb::Echo, 18)].into());
+        assert_eq!((sum.refused, sum.outbound.len()), ([("stranger", 4)].into(), 0));
+    }
 }

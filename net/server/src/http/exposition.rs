@@ -14,7 +14,10 @@ use prometheus_client::registry::{Registry, Unit};
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use shard::metrics::operations::{BOUNDS, QUANTILES};
 use shard::metrics::{Latency, Operation, ShardMetrics};
+use shard::{PeerTraffic, TrafficCounts};
+use std::collections::BTreeMap;
 use std::fmt;
+use std::net::SocketAddr;
 
 /// The content type of the text.
 pub(super) const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -141,6 +144,7 @@ impl Collector for Gathered {
         self.disk(encoder)?;
         self.cores(encoder)?;
         self.clients(encoder)?;
+        self.peers(encoder)?;
         self.memory(encoder)?;
         self.maintenance(encoder)
     }
@@ -351,6 +355,60 @@ impl Gathered {
         self.by_shard(encoder, evicted, |metrics| metrics.served.evictions)?;
         let panics = counter("helenus_caught_panics", "Panics that cost one request alone");
         self.by_shard(encoder, panics, |metrics| metrics.served.panics)
+    }
+
+    /// Writes a metric of links with one sample per node and shard: a column of one direction.
+    fn by_peer(
+        &self,
+        encoder: &mut DescriptorEncoder<'_>,
+        metric: Metric,
+        direction: fn(&PeerTraffic) -> &BTreeMap<SocketAddr, TrafficCounts>,
+        column: &str,
+    ) -> fmt::Result {
+        metric.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (peer, counts) in direction(&metrics.peers) {
+                    let count = counts.get(column).copied().unwrap_or_default();
+                    samples.put([("peer", peer.to_string()), ("shard", shard.clone())], count)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn peers(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let open = gauge("helenus_peer_connections", "Connections that this node made to another one");
+        self.by_peer(encoder, open, |traffic| &traffic.outbound, "active_connections")?;
+        let sent = counter("helenus_peer_messages_sent", "Messages handed to the system for another node");
+        self.by_peer(encoder, sent, |traffic| &traffic.outbound, "sent_count")?;
+        let bytes = counter("helenus_peer_sent", "Bytes of those messages").of(Unit::Bytes);
+        self.by_peer(encoder, bytes, |traffic| &traffic.outbound, "sent_bytes")?;
+        let waiting = gauge("helenus_peer_queue", "Bytes that wait to be sent to another node").of(Unit::Bytes);
+        self.by_peer(encoder, waiting, |traffic| &traffic.outbound, "using_bytes")?;
+        let received = counter("helenus_peer_messages_received", "Messages that came from another node");
+        self.by_peer(encoder, received, |traffic| &traffic.inbound, "received_count")?;
+        let bytes = counter("helenus_peer_received", "Bytes of those messages").of(Unit::Bytes);
+        self.by_peer(encoder, bytes, |traffic| &traffic.inbound, "received_bytes")?;
+        let served = gauge("helenus_peer_messages_in_flight", "Messages of another node that are being served");
+        self.by_peer(encoder, served, |traffic| &traffic.inbound, "scheduled_count")?;
+        let dropped = counter("helenus_messages_dropped", "Messages between nodes that were dropped");
+        dropped.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (verb, count) in &metrics.peers.dropped {
+                    samples.put([("shard", shard.clone()), ("verb", verb.name().to_owned())], *count)?;
+                }
+            }
+            Ok(())
+        })?;
+        let refused = counter("helenus_peer_connections_refused", "Connections that never became a link");
+        refused.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (reason, count) in &metrics.peers.refused {
+                    samples.put([("reason", (*reason).to_owned()), ("shard", shard.clone())], *count)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn memory(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -9,12 +9,12 @@
 pub(crate) mod listener;
 
 use internode::{
-    CallError, FailureReason, Handler, Identity, Lane, Links, Options, PeerIdentity, Refusal, RefusalReason, Replier,
-    Versions,
+    CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics, PeerIdentity,
+    Refusal, RefusalReason, Replier, Versions,
 };
 use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
-use shard::{PeerCall, PeerFailure, PeerLane, Peers, Shard, Verb};
+use shard::{PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Shard, TrafficCounts, Verb};
 use std::cell::OnceCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -77,6 +77,50 @@ impl NodeLinks {
     }
 }
 
+fn inbound(metrics: &InboundMetrics) -> TrafficCounts {
+    // A damaged frame ends its connection, so none is recovered.
+    [
+        ("corrupt_frames_recovered", 0),
+        ("corrupt_frames_unrecovered", metrics.corrupt_frames),
+        ("error_bytes", metrics.error.bytes),
+        ("error_count", metrics.error.count),
+        ("expired_bytes", metrics.expired.bytes),
+        ("expired_count", metrics.expired.count),
+        ("processed_bytes", metrics.processed.bytes),
+        ("processed_count", metrics.processed.count),
+        ("received_bytes", metrics.received.bytes),
+        ("received_count", metrics.received.count),
+        ("scheduled_bytes", metrics.scheduled.bytes),
+        ("scheduled_count", metrics.scheduled.count),
+        ("throttled_count", metrics.throttled_count),
+        ("throttled_nanos", metrics.throttled_nanos),
+        ("using_bytes", metrics.using_bytes),
+        ("using_reserve_bytes", metrics.using_reserve_bytes),
+    ]
+    .into()
+}
+
+fn outbound(metrics: &OutboundMetrics) -> TrafficCounts {
+    [
+        ("active_connections", metrics.active_connections),
+        ("connection_attempts", metrics.connection_attempts),
+        ("error_bytes", metrics.error.bytes),
+        ("error_count", metrics.error.count),
+        ("expired_bytes", metrics.expired.bytes),
+        ("expired_count", metrics.expired.count),
+        ("overload_bytes", metrics.overload.bytes),
+        ("overload_count", metrics.overload.count),
+        ("pending_bytes", metrics.pending.bytes),
+        ("pending_count", metrics.pending.count),
+        ("sent_bytes", metrics.sent.bytes),
+        ("sent_count", metrics.sent.count),
+        ("successful_connection_attempts", metrics.successful_connection_attempts),
+        ("using_bytes", metrics.using_bytes),
+        ("using_reserve_bytes", metrics.using_reserve_bytes),
+    ]
+    .into()
+}
+
 fn lane(lane: PeerLane) -> Lane {
     match lane {
         PeerLane::Urgent => Lane::Urgent,
@@ -110,6 +154,18 @@ impl Peers for NodeLinks {
         if let Some(links) = self.links.get() {
             // A message that is not sent is counted by the links; nobody waits for it.
             let _ = links.post(to.address, lane(over), verb as u8, &body, runtime::now().after(POST_TIMEOUT));
+        }
+    }
+
+    fn traffic(&self) -> PeerTraffic {
+        let Some(links) = self.links.get() else { return PeerTraffic::default() };
+        let (dropped, closed) = (links.drops(), links.strangers());
+        PeerTraffic {
+            inbound: links.inbound().iter().map(|(node, metrics)| (*node, inbound(metrics))).collect(),
+            outbound: links.outbound().iter().map(|(node, metrics)| (*node, outbound(metrics))).collect(),
+            dropped: dropped.into_iter().filter_map(|(verb, count)| Some((Verb::of(verb)?, count))).collect(),
+            refused: [("stranger", closed.strangers), ("refused", closed.refused), ("crowded_out", closed.crowded_out)]
+                .into(),
         }
     }
 }

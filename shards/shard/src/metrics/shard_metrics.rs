@@ -1,7 +1,7 @@
 //! The metrics of a shard as a whole, collected on that shard when they are asked for.
 
 use super::operations::{Latency, Operation};
-use crate::ports::{Activity, Served};
+use crate::ports::{Activity, PeerTraffic, Served};
 use engine::CacheMetrics;
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use std::time::Duration;
@@ -23,6 +23,8 @@ pub struct ShardMetrics {
     pub memtables: (u64, u64),
     /// Requests of clients.
     pub served: Served,
+    /// Messages from and to other nodes.
+    pub peers: PeerTraffic,
     /// Compactions.
     pub compactions: Activity,
     /// Flushes.

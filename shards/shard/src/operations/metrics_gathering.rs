@@ -87,6 +87,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         cache: store.cache_metrics(),
         memtables: (memtable_bytes as u64, memtable_bytes_max as u64),
         served: shard.notifier().served(),
+        peers: shard.peers().traffic(),
         compactions: compactions_activity(shard),
         flushes: flushes_activity(shard),
         definitions: shard.definitions().activity(),

@@ -10,6 +10,7 @@
 mod changes;
 mod contents;
 mod gossip;
+mod links;
 mod pools;
 pub(crate) mod settings;
 mod tables;
@@ -54,7 +55,7 @@ pub(super) type Named<'v> = (&'v str, Option<Vec<u8>>);
 
 impl VirtualRows<'_> {
     /// Adds a row; columns that are not named are null. Panics if a name is not a column of the table.
-    fn push<const N: usize>(&mut self, values: [Named<'_>; N]) {
+    fn push<'v>(&mut self, values: impl IntoIterator<Item = Named<'v>>) {
         let mut row = VirtualRow { key: Vec::new(), clustering: Vec::new(), comparable: Vec::new(), cells: Vec::new() };
         let mut keys: Vec<Vec<u8>> = vec![Vec::new(); self.table.partition_key_len];
         let mut components: Vec<Vec<u8>> = vec![Vec::new(); self.table.clustering_len];
