@@ -5,6 +5,7 @@
 pub(crate) mod prepared;
 
 use crate::request::Session;
+use crate::schema::system_tables::refuse_named_extensions;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use model::Failure;
@@ -68,6 +69,7 @@ fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, trace: ParseTrace) ->
     }
     let plan = || {
         let parsed = cql::parse(text)?;
+        refuse_named_extensions(&parsed, keyspace)?;
         if let Some(guardrails) = &shard.config().guardrails {
             guardrails.check_text(&parsed, keyspace)?;
         }

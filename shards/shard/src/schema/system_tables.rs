@@ -7,9 +7,10 @@
 //! their order here, for good; the hidden tables are readable and appear neither in `system_schema` nor in DESCRIBE.
 
 use super::rows::column_ids;
+use cql::ast;
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};
-use model::{Column, ColumnId, ColumnKind, CqlType, Keyspace, Partitioner, Schema, Table, TableId};
+use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Partitioner, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -20,14 +21,13 @@ pub(crate) const METADATA: &str = "helenus_metadata";
 /// The table of `system` that holds the log of what the cluster agrees on.
 pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
 
-/// The system tables that Cassandra does not have, with their keyspaces: one of ScyllaDB that drivers ask for once they
-/// see sharding keys in SUPPORTED, which has no rows; the ids of columns; the cluster's metadata.
-const HIDDEN_TABLES: [(&str, &str); 4] = [
-    ("system_schema", "scylla_tables"),
-    ("system_schema", column_ids::TABLE),
-    ("system", METADATA),
-    ("system", METADATA_LOG),
-];
+/// A table of ScyllaDB that some drivers ask for once they see sharding keys in SUPPORTED; it has no rows.
+const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
+
+/// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
+/// cluster's metadata.
+const HIDDEN_TABLES: [(&str, &str); 4] =
+    [EXTENSIONS, ("system_schema", column_ids::TABLE), ("system", METADATA), ("system", METADATA_LOG)];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -59,6 +59,21 @@ pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
 /// Whether a table is left out of `system_schema` and DESCRIBE.
 pub(crate) fn is_hidden(table: &Table) -> bool {
     HIDDEN_TABLES.contains(&(table.keyspace.as_str(), table.name.as_str()))
+}
+
+/// Refuses a SELECT of named columns from the table of extensions, as if there were none. A driver that names columns
+/// (the Rust driver does) takes that for a node without extensions; one that selects all of them (as ScyllaDB's fork of
+/// gocql) fails if the table is missing.
+///
+/// # Errors
+/// Invalid, with Cassandra's text for a table that it does not have.
+pub(crate) fn refuse_named_extensions(statement: &ast::Statement, keyspace: Option<&str>) -> Result<(), Failure> {
+    let ast::Body::Select(select) = &statement.body else { return Ok(()) };
+    let table = (select.table.keyspace.as_deref().or(keyspace).unwrap_or_default(), select.table.name.as_str());
+    match table == EXTENSIONS && select.items.is_some() {
+        true => Err(Failure::invalid(format!("table {} does not exist", EXTENSIONS.1))),
+        false => Ok(()),
+    }
 }
 
 /// A schema of only the system keyspaces, with the nil version.
