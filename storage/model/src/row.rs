@@ -144,6 +144,9 @@ const CELL_PATH: u8 = 4;
 const CELL_COLUMN_DELETION: u8 = 8;
 const CELL_COUNTER: u8 = 16;
 
+/// Bytes of what every cell begins with: column, flags, timestamp.
+const CELL_HEAD_BYTES: usize = 11;
+
 /// A well-formed row blob.
 #[derive(Clone, Copy, Debug)]
 pub struct RowView<'a> {
@@ -349,19 +352,30 @@ impl<'o> RowBuilder<'o> {
                 (CELL_COLUMN_DELETION, None, Some(local_deletion_time), None)
             }
         };
-        self.out.extend_from_slice(&cell.column.0.to_le_bytes());
-        self.out.push(kind | if path.is_some() { CELL_PATH } else { 0 });
-        self.out.extend_from_slice(&cell.timestamp.to_le_bytes());
+        let mut head = [0; CELL_HEAD_BYTES];
+        head[..2].copy_from_slice(&cell.column.0.to_le_bytes());
+        head[2] = kind | if path.is_some() { CELL_PATH } else { 0 };
+        head[3..].copy_from_slice(&cell.timestamp.to_le_bytes());
+        self.out.extend_from_slice(&head);
         if let Some(seconds) = local_deletion_time {
             self.out.extend_from_slice(&seconds.to_le_bytes());
         }
         if let Some(ttl) = ttl {
             self.out.extend_from_slice(&ttl.to_le_bytes());
         }
-        for bytes in [path, value].into_iter().flatten() {
-            self.out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
-            self.out.extend_from_slice(bytes);
+        if let Some(path) = path {
+            self.sized(path);
         }
+        if let Some(value) = value {
+            self.sized(value);
+        }
+    }
+
+    /// Appends bytes after their number.
+    #[inline]
+    fn sized(&mut self, bytes: &[u8]) {
+        self.out.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+        self.out.extend_from_slice(bytes);
     }
 
     /// Appends the cell of a counter; `write` appends its context.

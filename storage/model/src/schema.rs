@@ -210,8 +210,12 @@ impl Table {
     }
 
     /// The column with this id.
+    #[inline]
     pub fn column_by_id(&self, id: ColumnId) -> Option<&Column> {
-        self.index_of(id).and_then(|at| self.columns.get(at))
+        match self.columns.get(usize::from(id.0)) {
+            Some(column) if column.id == id => Some(column),
+            _ => self.moved_index_of(id).and_then(|at| self.columns.get(at)),
+        }
     }
 
     /// The index in `columns` of the column with this id. In a table that was never altered that is the id itself.

@@ -43,12 +43,6 @@ enum Source<'a> {
     Token(Partitioner),
 }
 
-impl Source<'_> {
-    fn is_count(&self) -> bool {
-        matches!(self, Source::CountRows | Source::CountClustering(_) | Source::Count(_))
-    }
-}
-
 /// A static or regular column.
 #[derive(Clone, Copy)]
 struct DataColumn {
@@ -107,9 +101,12 @@ pub struct RowBlockSink<'a> {
 impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`, on a node with `partitioner`.
     pub fn new(partitioner: Partitioner, table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
-        let sources: SmallVec<[Source<'a>; 8]> =
-            request.selection.iter().map(|selector| source(table, selector)).collect();
-        let counting = sources.iter().any(Source::is_count);
+        let mut sources: SmallVec<[Source<'a>; 8]> = SmallVec::with_capacity(request.selection.len());
+        let mut counting = false;
+        for selector in &*request.selection {
+            counting |= matches!(selector, Selector::CountRows | Selector::Count(_));
+            sources.push(source(table, selector));
+        }
         RowBlockSink {
             partitioner,
             counts: counting.then(|| vec![0; sources.len()]),
@@ -318,6 +315,7 @@ impl RowSink for RowBlockSink<'_> {
     }
 }
 
+#[inline]
 fn source<'a>(table: &'a Table, selector: &'a Selector) -> Source<'a> {
     match selector {
         Selector::Column(id) => match table.column_by_id(*id) {

@@ -127,40 +127,45 @@ impl<'a> Cells<'a> {
     ) -> Result<Cells<'a>, Failure> {
         let mut cells = Cells { pieces: Vec::with_capacity(operations.size_hint().0) };
         let mut sorted = true;
-        let first = operations.clone().take(if times == 0 { 0 } else { usize::MAX });
-        let again = (1..times).flat_map(|_| operations.clone().filter(|operation| adds(table, operation)));
-        for operation in first.chain(again) {
-            if cells.pieces.len() > PIECES_MAX {
-                // More than fits in a mutation, which will be refused for its length.
-                break;
-            }
-            let cql_type = table.column_by_id(operation.column).map_or(&CqlType::Blob, |column| &column.cql_type);
-            match &operation.change {
-                ColumnChange::Set(term) if !cql_type.is_multicell() => match values.evaluate(shard, term, cql_type)? {
-                    Value::Bytes(bytes) => cells.push(operation.column, None, What::Value(bytes)),
-                    Value::Null => cells.push(operation.column, None, What::Deleted),
-                    Value::Unset => {}
-                },
-                ColumnChange::Increment(term) => {
-                    if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
-                        cells.count(operation.column, found);
+        'rounds: for round in 0..times {
+            for operation in operations.clone() {
+                if round > 0 && !adds(table, operation) {
+                    continue;
+                }
+                if cells.pieces.len() > PIECES_MAX {
+                    // More than fits in a mutation, which will be refused for its length.
+                    break 'rounds;
+                }
+                let cql_type = table.column_by_id(operation.column).map_or(&CqlType::Blob, |column| &column.cql_type);
+                match &operation.change {
+                    ColumnChange::Set(term) if !cql_type.is_multicell() => {
+                        match values.evaluate(shard, term, cql_type)? {
+                            Value::Bytes(bytes) => cells.push(operation.column, None, What::Value(bytes)),
+                            Value::Null => cells.push(operation.column, None, What::Deleted),
+                            Value::Unset => {}
+                        }
                     }
-                }
-                ColumnChange::Decrement(term) => {
-                    if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
-                        cells.count(operation.column, negated(found)?);
+                    ColumnChange::Increment(term) => {
+                        if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
+                            cells.count(operation.column, found);
+                        }
                     }
-                }
-                ColumnChange::Delete if !cql_type.is_multicell() => {
-                    cells.push(operation.column, None, What::Deleted);
-                }
-                _ => {
-                    sorted = false;
-                    let list = match operation.reads() {
-                        true => cells.list(operation.column, lists, when),
-                        false => Vec::new(),
-                    };
-                    cells.change_parts(shard, cql_type, operation, values, &list)?;
+                    ColumnChange::Decrement(term) => {
+                        if let Some(found) = amount(values.evaluate(shard, term, cql_type)?)? {
+                            cells.count(operation.column, negated(found)?);
+                        }
+                    }
+                    ColumnChange::Delete if !cql_type.is_multicell() => {
+                        cells.push(operation.column, None, What::Deleted);
+                    }
+                    _ => {
+                        sorted = false;
+                        let list = match operation.reads() {
+                            true => cells.list(operation.column, lists, when),
+                            false => Vec::new(),
+                        };
+                        cells.change_parts(shard, cql_type, operation, values, &list)?;
+                    }
                 }
             }
         }
