@@ -1,8 +1,8 @@
 //! What the virtual tables hold: the virtual schema, the clients of all cores, the settings, what is under way.
 //!
 //! Tables about things that do not exist here are empty, as in a Cassandra where those things do not happen: repairs,
-//! streams, hints, storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only if
-//! its logging is configured so). Caches and address filters have rows of zeros.
+//! streams, hints, storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
+//! if its logging is configured so). Caches and address filters have rows of zeros.
 
 use super::{VirtualRows, gossip, links, pools, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
