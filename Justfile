@@ -24,6 +24,15 @@ sim first="0" count="1000":
 sim-seed seed:
     cargo run --release --quiet -p sim -- --first {{seed}} --count 1 --verbose
 
+# Clusters in the simulator: COUNT seeds from FIRST.
+sim-clusters first="0" count="1000":
+    cargo run --release --quiet -p sim -- --clusters --first {{first}} --count {{count}}
+
+# Starts N nodes on 127.0.0.1 to 127.0.0.N to play with; Ctrl-C stops them in order.
+cluster n="3":
+    cargo build --release --bin helenus
+    bash net/cli/cluster "${CARGO_TARGET_DIR:-target}/release/helenus" {{n}} "${CARGO_TARGET_DIR:-target}/cluster"
+
 # The tests that the Python driver, the Java driver and cqlsh make. Fetches them, and installs Python or a JDK, when missing.
 drivers:
     bash net/server/tests/drivers/prepare "${CARGO_TARGET_DIR:-target}/tmp/drivers"

@@ -54,6 +54,7 @@ pub use mailbox::MAILBOX_MESSAGES_MAX;
 pub use messages::Message;
 pub use messages::admin::{TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
+pub use metadata::leaving::{AgreementStatus, RingError};
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
 pub use ports::{NoPeers, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, TrafficCounts, Unreadable};

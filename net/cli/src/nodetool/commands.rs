@@ -49,6 +49,17 @@ pub(super) const ALIASES: &[(&str, &str)] = &[("cfhistograms", "tablehistograms"
 /// All commands, by name.
 pub(super) const COMMANDS: &[Command] = &[
     Command {
+        name: "assassinate",
+        about: "Forcefully remove a dead node without re-replicating any data. Use as a last resort if you cannot removenode",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<ip_address>",
+            title: "<ip_address>",
+            about: "IP address of the endpoint to assassinate",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "clearsnapshot",
         about: "Remove the snapshot with the given name from the given keyspaces",
         options: &[
@@ -123,6 +134,17 @@ pub(super) const COMMANDS: &[Command] = &[
             },
             Choice { names: &["-V", "--vtable"], value: None, about: "Display fields matching vtable output" },
         ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "decommission",
+        about: "Decommission the *node I am connecting to*",
+        options: &[Choice {
+            names: &["-f", "--force"],
+            value: None,
+            about: "Force decommission of this node even when it reduces the number of replicas to below configured RF",
+        }],
         arguments: None,
         arguments_max: 0,
     },
@@ -292,6 +314,17 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "recoveragreement",
+        about: "Give the agreement of the cluster new voters when a majority of the old ones is lost for good",
+        options: &[Choice {
+            names: &["-f", "--force"],
+            value: None,
+            about: "A majority of the voters is lost for good and never starts again",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "refresh",
         about: "Load newly placed SSTables to the system without restart",
         options: &[],
@@ -308,6 +341,17 @@ pub(super) const COMMANDS: &[Command] = &[
         options: &[],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "removenode",
+        about: "Show status of current node removal, force completion of pending removal or remove provided ID",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<status>|<force>|<ID>",
+            title: "<status>|<force>|<ID>",
+            about: "Show status of current node removal, force completion of pending removal, or remove provided ID",
+        }),
+        arguments_max: usize::MAX,
     },
     Command {
         name: "ring",

@@ -7,13 +7,14 @@
 //! 3. While a node leads the group it keeps the group's members equal to the metadata's, and chooses who votes
 //!    ([`group_members`]).
 //!
-//! What nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
+//! Leaving is in [`leaving`]. What nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
 //! a crash in the middle of it; then it takes effect again, which changes nothing more.
 
 pub(crate) mod group_members;
 pub(crate) mod joining;
+pub(crate) mod leaving;
 mod log_store;
 mod machine;
 pub(crate) mod membership;

@@ -5,6 +5,7 @@ mod compaction;
 mod compaction_history;
 mod flush;
 mod imports;
+mod leaving;
 mod node_info;
 mod proxy_histograms;
 mod ring;
@@ -34,6 +35,10 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "compact" => compact::compact(node, request).await,
         "refreshsizeestimates" => Ok(node.shard.refresh_size_estimates().await?),
         "drain" => flush::drain(node).await,
+        "decommission" => leaving::decommission(node, request, out).await,
+        "removenode" => leaving::remove_node(node, request, out).await,
+        "assassinate" => leaving::assassinate(node, request).await,
+        "recoveragreement" => leaving::recover(node, request, out).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,
         "proxyhistograms" => proxy_histograms::histograms(node, out).await,

@@ -1,0 +1,78 @@
+//! Commands that take nodes out of the ring: `decommission`, `removenode`, `assassinate`; and `recoveragreement`, which
+//! Cassandra does not have.
+
+use crate::admin::error::{CommandError, usage};
+use crate::admin::protocol::Request;
+use crate::node_state::NodeState;
+use shard::RingError;
+use std::net::IpAddr;
+use uuid::Uuid;
+
+/// What `recoveragreement` says of itself.
+const RECOVERY_WARNING: &str = "A majority of the nodes that vote on changes of the schema and of the ring must be lost \
+                                for good: changes that only they had are lost, and they must never start again with \
+                                their data.";
+
+/// A refusal as Cassandra's nodetool tells it: `nodetool: TEXT`, exit code 1.
+fn refused(text: &str) -> CommandError {
+    CommandError::ToStderr(format!("nodetool: {text}\nSee 'nodetool help' or 'nodetool help <command>'.\n"))
+}
+
+/// `decommission`: the node gives up its place, and serves no more clients.
+pub(crate) async fn decommission(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    if node.shard.has_left(node.shard.host_id()) {
+        out.push_str("Node was already decommissioned.\n");
+        return Ok(());
+    }
+    let done = node.shard.decommission(request.has("-f")).await;
+    done.map_err(|error| match error {
+        RingError::Unsupported(text) => refused(&format!("Unsupported operation: {text}")),
+        RingError::Failed(text) => CommandError::Failed(text),
+    })?;
+    tracing::info!("DECOMMISSIONED");
+    node.drain.set();
+    node.drained.wait().await;
+    Ok(())
+}
+
+/// `removenode`: removes a node that is down.
+pub(crate) async fn remove_node(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    match request.arguments.first().map(String::as_str) {
+        None => usage("Required parameters are missing: remove_operation"),
+        // A removal is one step of the metadata log: it is never under way.
+        Some("status" | "force") => {
+            out.push_str("RemovalStatus: No token removals in process.\n");
+            Ok(())
+        }
+        Some(text) => {
+            let host_id: Uuid = text.parse().map_err(|_| refused(&format!("Invalid UUID string: {text}")))?;
+            node.shard.remove_node(host_id).await.map_err(failed)
+        }
+    }
+}
+
+/// `assassinate`: removes the node at an address, whatever it does.
+pub(crate) async fn assassinate(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    let Some(text) = request.arguments.first() else { return usage("Required parameters are missing: ip_address") };
+    let address: IpAddr =
+        text.parse().map_err(|_| CommandError::Failed(format!("{text}: Name or service not known")))?;
+    node.shard.assassinate(address).await.map_err(failed)
+}
+
+/// `recoveragreement --force`: makes the members that are alive those that vote.
+pub(crate) async fn recover(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    if !request.has("-f") {
+        return Err(refused(&format!("{RECOVERY_WARNING} Say so with --force.")));
+    }
+    let voters = node.shard.recover_agreement().await.map_err(failed)?;
+    out.push_str(RECOVERY_WARNING);
+    out.push_str("\nNow these nodes vote:\n");
+    voters.iter().for_each(|voter| out.push_str(&format!("  {voter}\n")));
+    Ok(())
+}
+
+fn failed(error: RingError) -> CommandError {
+    match error {
+        RingError::Unsupported(text) | RingError::Failed(text) => CommandError::Failed(text),
+    }
+}

@@ -1,0 +1,187 @@
+//! Leaving the cluster: a node that gives up its place, and nodes that are removed by others.
+//!
+//! A node that leaves is first marked as leaving, then removed; a crash in between leaves it marked, and asking again
+//! goes on from there. Data are not moved, so a node that may hold some leaves only by force.
+
+use crate::shard_state::{ProposalError, Shard};
+use cluster::metadata::{Command, MemberState, Rejected};
+use cluster::topology::NodeIndex;
+use consensus::ProposeError;
+use model::schema::SYSTEM_KEYSPACES;
+use runtime::Instant;
+use std::collections::BTreeSet;
+use std::net::IpAddr;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long the cluster may take to agree on a step.
+const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Why an operation on the ring was refused, with Cassandra's text where it has one.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum RingError {
+    /// The operation does not suit the state of the cluster; nothing was changed.
+    Unsupported(String),
+    /// The cluster did not agree, or not in time.
+    Failed(String),
+}
+
+/// What this node knows of the agreement of the cluster.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct AgreementStatus {
+    /// The entry of the metadata log that this node has applied last.
+    pub epoch: u64,
+    /// The host id of the node that leads the agreement, if one is known.
+    pub leader: Option<Uuid>,
+    /// The host ids of the nodes that vote.
+    pub voters: Vec<Uuid>,
+    /// Why this node takes no part any more, if so.
+    pub failure: Option<String>,
+}
+
+impl From<ProposalError> for RingError {
+    fn from(error: ProposalError) -> RingError {
+        match error {
+            ProposalError::Rejected(rejected) => RingError::Unsupported(rejected.to_string()),
+            ProposalError::NotMade(text) | ProposalError::Unknown(text) => RingError::Failed(text),
+        }
+    }
+}
+
+impl Shard {
+    /// What this node knows of the agreement of the cluster; `None` before it has opened its log. To be asked on
+    /// shard 0.
+    pub fn agreement(&self) -> Option<AgreementStatus> {
+        let status = self.metadata().group()?.status();
+        let epoch = self.metadata().current().epoch;
+        Some(AgreementStatus { epoch, leader: status.leader, voters: status.voters, failure: status.failure })
+    }
+
+    /// Where this node is on its way into or out of the ring; `None` if it is no member. To be asked on shard 0.
+    pub fn member_state(&self) -> Option<MemberState> {
+        self.metadata().current().members.get(&self.host_id()).map(|member| member.state)
+    }
+
+    /// Takes this node out of the ring for good. To be called on shard 0.
+    ///
+    /// # Errors
+    /// It is the only node, too few nodes would be left for a keyspace, or its data would be lost; `force` passes over
+    /// the last two.
+    pub async fn decommission(&self, force: bool) -> Result<(), RingError> {
+        let metadata = self.metadata().current();
+        let normal = metadata.members.values().filter(|member| member.state == MemberState::Normal).count();
+        let state = self.member_state();
+        if normal - usize::from(state == Some(MemberState::Normal)) == 0 {
+            return Err(RingError::Unsupported(Rejected::LastMember.to_string()));
+        }
+        if !force {
+            self.check_replication(metadata.members.len())?;
+            self.check_no_data()?;
+        }
+        let (host_id, deadline) = (self.host_id(), runtime::now().after(STEP_TIMEOUT));
+        if state == Some(MemberState::Normal) {
+            self.metadata().propose(&Command::Leave { host_id }, deadline).await?;
+        }
+        self.remove(host_id, deadline).await
+    }
+
+    /// Removes a node that is down. To be called on shard 0.
+    ///
+    /// # Errors
+    /// The host id is unknown, this node's, or that of a node that is alive.
+    pub async fn remove_node(&self, host_id: Uuid) -> Result<(), RingError> {
+        let unsupported = |text: String| Err(RingError::Unsupported(text));
+        let metadata = self.metadata().current();
+        let Some(member) = metadata.members.get(&host_id) else { return unsupported("Host ID not found.".into()) };
+        if host_id == self.host_id() {
+            return unsupported("Cannot remove self".into());
+        }
+        if self.is_live(host_id) {
+            return unsupported(format!(
+                "Node /{} is alive and owns this ID. Use decommission command to remove it from the ring",
+                member.address
+            ));
+        }
+        self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await
+    }
+
+    /// Removes the node at an address, whatever it does; an address that no node has is ignored. To be called on
+    /// shard 0.
+    ///
+    /// # Errors
+    /// It is this node, or the cluster does not agree.
+    pub async fn assassinate(&self, address: IpAddr) -> Result<(), RingError> {
+        let metadata = self.metadata().current();
+        let found = metadata.members.iter().find(|(_, member)| member.address.ip() == address);
+        let Some((host_id, _)) = found else { return Ok(()) };
+        if *host_id == self.host_id() {
+            return Err(RingError::Unsupported("Cannot remove self".into()));
+        }
+        self.remove(*host_id, runtime::now().after(STEP_TIMEOUT)).await
+    }
+
+    /// Gives the agreement of the cluster new voters, those members that are alive, when a majority of the old ones is
+    /// lost for good. Changes that only the lost ones had are lost; they must never come back. To be called on
+    /// shard 0 of one node.
+    ///
+    /// # Errors
+    /// This node is no member.
+    pub async fn recover_agreement(&self) -> Result<BTreeSet<Uuid>, RingError> {
+        let metadata = self.metadata().current();
+        let (host_id, group) = (self.host_id(), self.metadata().group());
+        let Some(group) = group.filter(|_| metadata.members.contains_key(&host_id)) else {
+            return Err(RingError::Unsupported("This node has not joined the cluster yet".into()));
+        };
+        let alive = metadata.members.keys().copied().filter(|id| *id == host_id || self.is_live(*id));
+        let voters: BTreeSet<Uuid> = alive.collect();
+        let recovered = group.recover(voters.clone()).await;
+        recovered.map_err(|error: ProposeError| RingError::Failed(error.to_string()))?;
+        Ok(voters)
+    }
+
+    async fn remove(&self, host_id: Uuid, deadline: Instant) -> Result<(), RingError> {
+        match self.metadata().propose(&Command::Remove { host_id }, deadline).await {
+            // An earlier attempt was made after all.
+            Err(ProposalError::Rejected(Rejected::UnknownMember(_))) => Ok(()),
+            result => Ok(result.map(|_| ())?),
+        }
+    }
+
+    fn is_live(&self, host_id: Uuid) -> bool {
+        let topology = self.topology();
+        let at = topology.nodes().iter().position(|node| node.host_id == host_id);
+        at.is_some_and(|at| topology.live().contains(NodeIndex(at as u16)))
+    }
+
+    /// Refuses to leave if a keyspace wants as many replicas as there are nodes.
+    fn check_replication(&self, nodes: usize) -> Result<(), RingError> {
+        let schema = self.schema();
+        let placed = schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local());
+        for keyspace in placed {
+            let factors = keyspace.replication.options.values().filter_map(|factor| factor.parse::<usize>().ok());
+            let factor = factors.max().unwrap_or_default();
+            if nodes <= factor {
+                return Err(RingError::Unsupported(format!(
+                    "Not enough live nodes to maintain replication factor in keyspace {} (RF = {factor}, N = {nodes}). \
+                     Perform a forceful decommission to ignore.",
+                    keyspace.name
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses to leave with data of users, because nothing moves them to other nodes.
+    fn check_no_data(&self) -> Result<(), RingError> {
+        let schema = self.schema();
+        let of_users = |table: &&std::sync::Arc<model::Table>| !SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
+        match schema.tables.values().filter(|table| !table.is_virtual()).find(of_users) {
+            Some(table) => Err(RingError::Unsupported(format!(
+                "Helenus does not move data yet: what only this node has of {} would be lost. Perform a forceful \
+                 decommission to ignore.",
+                table.full_name()
+            ))),
+            None => Ok(()),
+        }
+    }
+}
