@@ -4,12 +4,15 @@
 //! Timestamps ascend from call to call, and from start to start, so that a record which takes the place of one that was
 //! removed is not hidden by the removal.
 
-use super::rows::{Slot, read_log, read_slot, records_added, records_removed, slot_written};
+use super::rows::{LOG, SNAPSHOTS, Slot, read_records, read_slot, records_added, records_removed, slot_written};
 use crate::shard_state::Shard;
 use consensus::{LogStore, Record, StoreError, Stored};
 use model::{Mutation, Schema};
 use std::cell::Cell;
 use std::rc::Rc;
+
+/// How many bytes of a snapshot a row has: far below the longest mutation of the smallest commit log segments.
+const SNAPSHOT_PART_BYTES: usize = 256 << 10;
 
 /// The durable storage of this node's part in the group.
 pub(super) struct TableLog {
@@ -39,10 +42,18 @@ impl TableLog {
         self.write(slot_written(&self.schema(), slot, value, self.next_timestamp())).await
     }
 
-    async fn remove(&self, first: u64, last: u64) -> Result<(), StoreError> {
+    fn removal(&self, partition: &[u8], first: u64, last: u64) -> Mutation {
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
         let timestamp = self.next_timestamp();
-        self.write(records_removed(&self.schema(), (first, last), timestamp, now_in_seconds)).await
+        records_removed(&self.schema(), partition, (first, last), timestamp, now_in_seconds)
+    }
+
+    /// The partition that holds the last snapshot.
+    async fn snapshot_partition(&self) -> Result<Option<&'static [u8]>, StoreError> {
+        let named = read_slot(self.shard.store(), &self.schema(), Slot::Snapshot).await.map_err(failed)?;
+        let Some(named) = named else { return Ok(None) };
+        let partition = SNAPSHOTS.into_iter().find(|partition| *partition == named);
+        partition.map(Some).ok_or_else(|| StoreError("the place of the metadata's snapshot cannot be read".into()))
     }
 
     fn schema(&self) -> std::sync::Arc<Schema> {
@@ -54,12 +65,19 @@ impl LogStore for TableLog {
     async fn load(&self) -> Result<Stored, StoreError> {
         let (store, schema) = (self.shard.store(), self.schema());
         let slot = |slot| read_slot(store, &schema, slot);
-        let records = read_log(store, &schema).await.map_err(failed)?;
+        let records = read_records(store, &schema, LOG).await.map_err(failed)?;
+        let snapshot = match self.snapshot_partition().await? {
+            Some(partition) => {
+                let parts = read_records(store, &schema, partition).await.map_err(failed)?;
+                Some(parts.into_iter().flat_map(|(_, part)| part).collect())
+            }
+            None => None,
+        };
         Ok(Stored {
             vote: slot(Slot::Vote).await.map_err(failed)?,
             committed: slot(Slot::Committed).await.map_err(failed)?,
             purged: slot(Slot::Purged).await.map_err(failed)?,
-            snapshot: slot(Slot::Snapshot).await.map_err(failed)?,
+            snapshot,
             records: records.into_iter().map(|(index, bytes)| Record { index, bytes }).collect(),
         })
     }
@@ -75,24 +93,42 @@ impl LogStore for TableLog {
 
     async fn append(&self, records: Vec<Record>) -> Result<(), StoreError> {
         let added = records.iter().map(|record| (record.index, &record.bytes[..]));
-        self.write(records_added(&self.schema(), added, self.next_timestamp())).await
+        self.write(records_added(&self.schema(), LOG, added, self.next_timestamp())).await
     }
 
     async fn truncate(&self, from: u64) -> Result<(), StoreError> {
-        self.remove(from, u64::MAX).await
+        self.write(self.removal(LOG, from, u64::MAX)).await
     }
 
     async fn purge(&self, up_to: u64, mark: Vec<u8>) -> Result<(), StoreError> {
         // The mark first: records before it are of no account at a start.
         self.write_slot(Slot::Purged, mark).await?;
-        self.remove(0, up_to).await
+        self.write(self.removal(LOG, 0, up_to)).await
     }
 
     async fn save_snapshot(&self, snapshot: Vec<u8>) -> Result<(), StoreError> {
-        self.write_slot(Slot::Snapshot, snapshot).await
+        let used = self.snapshot_partition().await?;
+        let free = SNAPSHOTS.into_iter().find(|partition| Some(*partition) != used).unwrap_or(SNAPSHOTS[0]);
+        let store = self.shard.store();
+        // What a crash left of an earlier attempt.
+        store.apply(self.removal(free, 0, u64::MAX), true).await.map_err(failed)?;
+        for (number, part) in snapshot.chunks(SNAPSHOT_PART_BYTES).enumerate() {
+            let row = std::iter::once((number as u64, part));
+            let added = records_added(&self.schema(), free, row, self.next_timestamp());
+            store.apply(added, true).await.map_err(failed)?;
+        }
+        store.sync().await.map_err(failed)?;
+        self.write_slot(Slot::Snapshot, free.to_vec()).await?;
+        match used {
+            Some(used) => store.apply(self.removal(used, 0, u64::MAX), true).await.map_err(failed),
+            None => Ok(()),
+        }
     }
 }
 
 fn failed(error: impl std::fmt::Display) -> StoreError {
     StoreError(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,6 +4,10 @@
 //! |---|---|---|
 //! | `helenus_metadata` | a [`Slot`]'s name | one: its bytes |
 //! | `helenus_metadata_log` | `log` | one per record: its index and its bytes |
+//! | `helenus_metadata_log` | `snapshot 0`, `snapshot 1` | one per part of a snapshot: its number and its bytes |
+//!
+//! A snapshot may be longer than a mutation. It is written in parts to the partition that is not in use, and is the
+//! snapshot once the slot names that partition.
 
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, RowWriter, read_partition};
@@ -14,8 +18,10 @@ use model::mutation::{Clustering, ClusteringBound, push_clustering};
 use model::row::Deletion;
 use model::{Mutation, MutationBuilder, Schema};
 
-/// The only partition of the log.
-const LOG: &[u8] = b"log";
+/// The partition of the log.
+pub(super) const LOG: &[u8] = b"log";
+/// The partitions of snapshots, of which the slot [`Slot::Snapshot`] names one.
+pub(super) const SNAPSHOTS: [&[u8]; 2] = [b"snapshot 0", b"snapshot 1"];
 
 /// A value that is replaced as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,7 +34,7 @@ pub(super) enum Slot {
     Committed,
     /// Up to where records were removed.
     Purged,
-    /// The last snapshot.
+    /// In which of [`SNAPSHOTS`] the last snapshot is.
     Snapshot,
 }
 
@@ -60,11 +66,15 @@ pub(super) fn slot_written(schema: &Schema, slot: Slot, value: Vec<u8>, timestam
     mutation.finish()
 }
 
-/// The records of the log in order, each with its index.
-pub(super) async fn read_log(store: &Store, schema: &Schema) -> Result<Vec<(u64, Vec<u8>)>, Error> {
+/// The records of a partition in order, each with its index.
+pub(super) async fn read_records(
+    store: &Store,
+    schema: &Schema,
+    partition: &[u8],
+) -> Result<Vec<(u64, Vec<u8>)>, Error> {
     let table = system_table(schema, "system", METADATA_LOG);
     let mut records = Vec::new();
-    for row in read_partition(store, table, LOG).await? {
+    for row in read_partition(store, table, partition).await? {
         let row = RowReader::new(table, &row);
         let index = u64::try_from(row.bigint("index")?).map_err(|_| row.malformed("index"))?;
         let record = row.bytes("record")?.ok_or_else(|| row.malformed("record"))?;
@@ -73,14 +83,15 @@ pub(super) async fn read_log(store: &Store, schema: &Schema) -> Result<Vec<(u64,
     Ok(records)
 }
 
-/// The change that adds records to the log.
+/// The change that adds records to a partition.
 pub(super) fn records_added<'r>(
     schema: &Schema,
+    partition: &[u8],
     records: impl Iterator<Item = (u64, &'r [u8])>,
     timestamp: i64,
 ) -> Mutation {
     let table = system_table(schema, "system", METADATA_LOG);
-    let mut mutation = MutationBuilder::new(schema.partitioner, LOG);
+    let mut mutation = MutationBuilder::new(schema.partitioner, partition);
     mutation.table(table.id);
     for (index, record) in records {
         RowWriter::new(table, &[&clustering(index)], timestamp).set("record", record).finish(&mut mutation);
@@ -88,15 +99,16 @@ pub(super) fn records_added<'r>(
     mutation.finish()
 }
 
-/// The change that removes the records from index `first` to `last`.
+/// The change that removes the records from index `first` to `last` of a partition.
 pub(super) fn records_removed(
     schema: &Schema,
+    partition: &[u8],
     (first, last): (u64, u64),
     timestamp: i64,
     now_in_seconds: i64,
 ) -> Mutation {
     let table = system_table(schema, "system", METADATA_LOG);
-    let mut mutation = MutationBuilder::new(schema.partitioner, LOG);
+    let mut mutation = MutationBuilder::new(schema.partitioner, partition);
     let deletion = Deletion { timestamp, local_deletion_time: now_in_seconds };
     let bounds = [first, last].map(|index| {
         let mut prefix = Vec::new();
