@@ -162,7 +162,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["config", "metrics", "request"],
             &["schema"],
             &["describe", "messages", "start_error"],
-            &["mailbox"],
+            &["mailbox", "peer"],
             &["shard_state"],
             &["replica"],
             &["coordinator", "planning"],

@@ -25,11 +25,11 @@ fn answers(class: &str, options: &[(&str, &str)], level: Consistency) -> [Answer
     let topology = Rc::new(topology(&[("datacenter1", "rack1", &[-9, 9])], 2));
     let table = placed(&topology, class, options);
     let live = LiveNodes::of(&topology, |_| true);
-    let replicas = table.replicas(Token(3));
+    let replicas = table.replicas(Token(3), &[]);
     [
         answer(WritePlan::new(level, WriteType::Simple, replicas, &live)),
         answer(PartitionReadPlan::new(level, replicas, &live)),
-        answer(RangeReadPlan::new(level, &table, (Token::MIN, Token::MAX), &live)),
+        answer(RangeReadPlan::new(level, &table, &model::TokenRange::FULL, &live)),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! The nodes of a cluster: where each one is, its tokens, and which of its cores owns a token.
 
-use model::{RingToken, ShardMap, Token};
+use model::{RingToken, ShardMap};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -44,7 +44,7 @@ pub struct Topology {
     /// The data centre of each node.
     located: Vec<DataCenter>,
     /// All tokens in ascending order, with their nodes.
-    ring: Vec<(Token, NodeIndex)>,
+    ring: Vec<(RingToken, NodeIndex)>,
     live: LiveNodes,
 }
 
@@ -66,12 +66,12 @@ impl Topology {
         data_centers.dedup();
         let located = nodes.iter().map(|node| position(&data_centers, &node.data_center).unwrap_or(DataCenter(0)));
         let located = located.collect();
-        let mut ring: Vec<(Token, NodeIndex)> = Vec::new();
+        let mut ring: Vec<(RingToken, NodeIndex)> = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
-            ring.extend(node.tokens.iter().map(|token| (token.token(), NodeIndex(at as u16))));
+            ring.extend(node.tokens.iter().map(|token| (token.clone(), NodeIndex(at as u16))));
         }
         ring.sort_unstable();
-        ring.dedup_by_key(|(token, _)| *token);
+        ring.dedup_by(|(later, _), (token, _)| later == token);
         let live = LiveNodes::all(nodes.len());
         Topology { epoch, nodes, here, data_centers, located, ring, live }
     }
@@ -129,7 +129,7 @@ impl Topology {
     }
 
     /// All tokens in ascending order, each with the node that owns the range ending there.
-    pub fn ring(&self) -> &[(Token, NodeIndex)] {
+    pub fn ring(&self) -> &[(RingToken, NodeIndex)] {
         &self.ring
     }
 }
@@ -189,7 +189,7 @@ pub(crate) mod tests {
     #[test]
     fn tokens_of_all_nodes_make_one_ring() {
         let topology = topology(&[("b", "r", &[30, 10]), ("a", "r", &[20, 10]), ("b", "q", &[])], 1);
-        let ring: Vec<(i64, u16)> = topology.ring().iter().map(|(token, node)| (token.0, node.0)).collect();
+        let ring: Vec<(i64, u16)> = topology.ring().iter().map(|(token, node)| (token.token().0, node.0)).collect();
         assert_eq!(ring, [(10, 0), (20, 1), (30, 0)]);
         assert_eq!(topology.data_centers(), ["a", "b"]);
         assert_eq!([0, 1, 2].map(|node| topology.data_center_of(NodeIndex(node)).0), [1, 0, 1]);

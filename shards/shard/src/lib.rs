@@ -8,7 +8,7 @@
 //! Modules, from the bottom up; each imports only those before it:
 //! 1. Nouns: `verbs`, `rows`, `ports`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`, `metrics`,
 //!    `query_trace`, `statements`.
-//! 2. `messages` own their payloads; `mailbox` carries them.
+//! 2. `messages` own their payloads; `mailbox` carries them between cores; `peer` has their form between nodes.
 //! 3. `shard_state`: the actor, made of parts with their own state.
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
 //!    acknowledgements.
@@ -32,6 +32,7 @@ mod metadata;
 pub mod metrics;
 mod operations;
 mod paxos;
+mod peer;
 mod planning;
 mod ports;
 mod query_trace;
@@ -166,7 +167,8 @@ impl Shard {
     /// # Errors
     /// This node cannot serve it: the verb is none of this module, or the body does not decode.
     pub async fn serve_peer(&self, from: Uuid, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
-        dispatch::peers::serve(self, from, verb, body).await
+        tracing::trace!(%from, verb, "a request of another node");
+        dispatch::peers::serve(self, verb, body).await
     }
 
     /// Stops: refuses new requests, waits for those under way, closes the store. All shards stop together.

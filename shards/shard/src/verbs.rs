@@ -59,6 +59,20 @@ verbs! {
     Join = 0x21, "JOIN_REQ";
     /// Answered once the node has applied an entry of the metadata log.
     AwaitEpoch = 0x22, "EPOCH_WAIT_REQ";
+    /// Apply a mutation.
+    Mutation = 0x40, "MUTATION_REQ";
+    /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.
+    CounterMutation = 0x41, "COUNTER_MUTATION_REQ";
+    /// Return the rows of a partition, or of a range those that one core has.
+    Read = 0x42, "READ_REQ";
+    /// Return the fragments of a partition.
+    ReadFragments = 0x43, "READ_FRAGMENTS_REQ";
+    /// Promise to accept nothing below a ballot.
+    PaxosPrepare = 0x44, "PAXOS2_PREPARE_REQ";
+    /// Accept and commit a proposal, as its only acceptor.
+    PaxosSettle = 0x45, "PAXOS_SETTLE_REQ";
+    /// Truncate a table.
+    Truncate = 0x46, "TRUNCATE_REQ";
 }
 
 impl Verb {

@@ -132,6 +132,12 @@ impl RingToken {
         token.cmp(&self.token()).then_with(rest)
     }
 
+    /// Whether a key, given with the prefix of its token, lies after all keys of this token.
+    #[inline]
+    pub fn is_before_key(&self, token: Token, key: &[u8]) -> bool {
+        self.compare_key(token, key) == Ordering::Greater
+    }
+
     /// A key that lies before all keys of the token and, if there are many keys with its first 64 bits, near them.
     /// `None` if no such key can be told.
     pub fn key_before(&self) -> Option<&[u8]> {

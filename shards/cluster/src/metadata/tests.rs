@@ -84,7 +84,7 @@ fn a_node_joins_becomes_normal_leaves_and_never_comes_back() {
     let mut metadata = after(&[create(), join(2, &["20"])]);
     let rings = |metadata: &Metadata| {
         let topology = Topology::new(metadata.nodes(), NodeIndex(0), metadata.epoch);
-        topology.ring().iter().map(|(token, node)| (token.0, node.0)).collect::<Vec<_>>()
+        topology.ring().iter().map(|(token, node)| (token.token().0, node.0)).collect::<Vec<_>>()
     };
     assert_eq!(rings(&metadata), [(-5, 0), (10, 0)], "a joining node owns nothing");
     metadata.apply(3, &Command::FinishJoin { host_id: id(2) }).expect("joined");

@@ -6,7 +6,7 @@
 //!
 //! 1. The ring of tokens is cut into ranges, and the strategy of a keyspace chooses the natural replicas of each
 //!    (`ring`). Neighbouring ranges with the same replicas become one: on a single node one range is left.
-//! 2. A lookup finds the range of a token by its end, with a binary search.
+//! 2. A lookup finds the range of a key by its end, with a binary search over the first 64 bits of the ends' tokens.
 //! 3. A replica's core follows from the table and the node's number of cores ([`Home`], [`model::ShardMap`]).
 //!
 //! Tables of LocalStrategy have one replica, this node.
@@ -22,7 +22,7 @@ use crate::consistency::Levels;
 use crate::replication::Strategy;
 use crate::topology::{LiveNodes, NodeIndex, Topology};
 use model::schema::Replication;
-use model::{Home, Schema, TableId, Token};
+use model::{Home, RingToken, Schema, TableId, Token, TokenRange};
 use ring::Ranges;
 use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -122,25 +122,25 @@ impl KeyspacePlacement {
     }
 
     /// The nodes that have a token, the owner of its range first.
-    #[inline]
-    pub fn nodes_of(&self, token: Token) -> &[NodeIndex] {
-        self.ranges.of(token)
+    pub fn nodes_of(&self, token: &RingToken) -> &[NodeIndex] {
+        self.ranges.of_token(token)
     }
 
-    /// The ranges of the ring that contain tokens of `first..=last`, in ascending order. The one that wraps around the
-    /// end of the ring comes as two.
-    pub fn ranges(&self, first: Token, last: Token) -> impl Iterator<Item = RingRange<'_>> {
-        self.ranges.between(first, last)
+    /// The ranges of the ring that contain keys of `limits`, in ascending order. The one that wraps around the end of
+    /// the ring comes as two.
+    pub fn ranges(&self, limits: &TokenRange) -> impl Iterator<Item = RingRange<'_>> {
+        self.ranges.overlapping(limits)
     }
 
     /// The part of the ring that a node has replicas of, 0 to 1.
     pub fn ownership(&self, node: NodeIndex) -> f64 {
         // Token prefixes as numbers: the ring has 2^64 of them.
         let ring = (u64::MAX as f64) + 1.0;
-        let owned = self.ranges(Token::MIN, Token::MAX).filter(|range| range.nodes.contains(&node));
+        let owned = self.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&node));
+        let end = |token: Option<&RingToken>, none: Token| token.map_or(none, RingToken::token).prefix();
         let size = |range: RingRange<'_>| match range.after {
-            Some(after) => (range.until.prefix() - after.prefix()) as f64,
-            None => range.until.prefix() as f64 + 1.0,
+            Some(after) => (end(range.until, Token::MAX) - after.token().prefix()) as f64,
+            None => end(range.until, Token::MAX) as f64 + 1.0,
         };
         owned.map(size).sum::<f64>() / ring
     }
@@ -172,10 +172,16 @@ impl TablePlacement {
         self.home
     }
 
-    /// The replicas of a token.
+    /// The replicas of a key, given with the first 64 bits of its token.
     #[inline]
-    pub fn replicas(&self, token: Token) -> Replicas<'_> {
-        Replicas { placement: self, token, natural: self.keyspace.nodes_of(token) }
+    pub fn replicas(&self, token: Token, key: &[u8]) -> Replicas<'_> {
+        Replicas { placement: self, token, natural: self.keyspace.ranges.of_key(token, key) }
+    }
+
+    /// The replicas of a range. Their cores are those of one of its tokens.
+    pub(crate) fn replicas_of<'p>(&'p self, range: &RingRange<'p>) -> Replicas<'p> {
+        let token = range.until.map_or(Token::MAX, RingToken::token);
+        Replicas { placement: self, token, natural: range.nodes }
     }
 
     /// The core of a node that has a token of the table, if the node has it at all.
@@ -193,7 +199,7 @@ impl TablePlacement {
     }
 }
 
-/// The replicas of one token of one table.
+/// The replicas of one key or range of one table.
 #[derive(Clone, Copy, Debug)]
 pub struct Replicas<'p> {
     placement: &'p TablePlacement,

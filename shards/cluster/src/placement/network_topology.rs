@@ -43,7 +43,7 @@ pub(super) fn ranges(topology: &Topology, factors: &BTreeMap<String, u32>) -> Ra
             if demands.iter().all(|demand| demand.left == 0) {
                 break;
             }
-            let (_, node) = ring[at];
+            let node = ring[at].1;
             let data_center = topology.data_center_of(node);
             let wanted = |demand: &&mut Demand<'_>| demand.data_center == data_center && demand.left > 0;
             let Some(demand) = demands.iter_mut().find(wanted) else { continue };

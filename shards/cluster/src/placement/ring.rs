@@ -1,13 +1,17 @@
 //! Ranges of the ring with the nodes that have them.
 
 use crate::topology::{NodeIndex, Topology};
-use model::Token;
+use model::token::{RingPosition, TokenRange};
+use model::{RingToken, Token};
 
 /// The ring as ranges, each with its nodes. The first range wraps around: it also holds the tokens above the last end.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Ranges {
-    /// The last tokens of the ranges, ascending; empty if there is only one range.
-    ends: Vec<Token>,
+    /// The first 64 bits of the last tokens of the ranges, ascending; empty if there is only one range. A lookup seldom
+    /// needs more.
+    prefixes: Vec<Token>,
+    /// The same tokens as a whole.
+    ends: Vec<RingToken>,
     /// The nodes of each range, `width` of them, one range after another.
     nodes: Vec<NodeIndex>,
     /// How many nodes each range has.
@@ -18,24 +22,42 @@ pub(super) struct Ranges {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingRange<'p> {
     /// The token before the first; `None` if the range begins with the ring.
-    pub after: Option<Token>,
-    /// The last token.
-    pub until: Token,
+    pub after: Option<&'p RingToken>,
+    /// The last token; `None` if the range ends with the ring.
+    pub until: Option<&'p RingToken>,
     /// The nodes that have it, its owner first.
     pub nodes: &'p [NodeIndex],
+}
+
+impl RingRange<'_> {
+    /// The keys of the range that lie in `limits`, which must overlap it.
+    pub fn within(&self, limits: &TokenRange) -> TokenRange {
+        let position = |token: &RingToken| RingPosition { token: token.clone(), is_after: true };
+        let order = |a: &RingPosition, b: &RingPosition| (&a.token, a.is_after).cmp(&(&b.token, b.is_after));
+        let (after, until) = (self.after.map(position), self.until.map(position));
+        let start = match (after, limits.start.clone()) {
+            (Some(a), Some(b)) => Some(if order(&a, &b).is_gt() { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        let end = match (until, limits.end.clone()) {
+            (Some(a), Some(b)) => Some(if order(&a, &b).is_lt() { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        TokenRange { start, end }
+    }
 }
 
 impl Ranges {
     /// One range, which these nodes have.
     pub(super) fn everything_on(nodes: Vec<NodeIndex>) -> Ranges {
-        Ranges { ends: Vec::new(), width: nodes.len(), nodes }
+        Ranges { prefixes: Vec::new(), ends: Vec::new(), width: nodes.len(), nodes }
     }
 
     /// The ranges that end at the tokens of `topology`. `replicas` is given the position on the ring of each range's
     /// end, and a list to which it adds the nodes that have the range; there must be as many for each.
     pub(super) fn of_ring(topology: &Topology, replicas: impl Fn(usize, &mut Vec<NodeIndex>)) -> Ranges {
         let ring = topology.ring();
-        let mut ranges = Ranges { ends: Vec::new(), nodes: Vec::new(), width: 0 };
+        let mut ranges = Ranges::everything_on(Vec::new());
         if ring.is_empty() {
             return ranges;
         }
@@ -43,20 +65,21 @@ impl Ranges {
         for (at, (token, _)) in ring.iter().enumerate() {
             chosen.clear();
             replicas(at, &mut chosen);
-            ranges.push(*token, &chosen);
+            ranges.push(token, &chosen);
         }
         ranges.join_the_ends();
+        ranges.prefixes = ranges.ends.iter().map(RingToken::token).collect();
         ranges
     }
 
     /// Adds the range that ends at `end`, which is above all ends so far.
-    fn push(&mut self, end: Token, nodes: &[NodeIndex]) {
+    fn push(&mut self, end: &RingToken, nodes: &[NodeIndex]) {
         assert!(self.ends.is_empty() || self.width == nodes.len(), "all ranges have as many replicas");
         self.width = nodes.len();
         match self.ends.last_mut() {
-            Some(last) if self.nodes[self.nodes.len() - self.width..] == *nodes => *last = end,
+            Some(last) if self.nodes[self.nodes.len() - self.width..] == *nodes => *last = end.clone(),
             _ => {
-                self.ends.push(end);
+                self.ends.push(end.clone());
                 self.nodes.extend_from_slice(nodes);
             }
         }
@@ -74,13 +97,23 @@ impl Ranges {
         }
     }
 
-    /// The nodes of a token.
+    /// The nodes of a key, given with the first 64 bits of its token.
     #[inline]
-    pub(super) fn of(&self, token: Token) -> &[NodeIndex] {
-        if self.ends.is_empty() {
+    pub(super) fn of_key(&self, token: Token, key: &[u8]) -> &[NodeIndex] {
+        if self.prefixes.is_empty() {
             return &self.nodes;
         }
-        self.at(self.ends.partition_point(|end| *end < token))
+        let mut range = self.prefixes.partition_point(|end| *end < token);
+        // Ends that begin as the key's token does.
+        while self.prefixes.get(range) == Some(&token) && self.ends[range].is_before_key(token, key) {
+            range += 1;
+        }
+        self.at(range)
+    }
+
+    /// The nodes of a token.
+    pub(super) fn of_token(&self, token: &RingToken) -> &[NodeIndex] {
+        self.at(self.ends.partition_point(|end| end < token))
     }
 
     /// The nodes of a range; the one after the last is the first again.
@@ -89,16 +122,25 @@ impl Ranges {
         &self.nodes[range * self.width..][..self.width]
     }
 
-    /// The ranges that contain tokens of `first..=last`, ascending.
-    pub(super) fn between(&self, first: Token, last: Token) -> impl Iterator<Item = RingRange<'_>> {
-        let begin = self.ends.partition_point(|end| *end < first);
-        let end = self.ends.partition_point(|end| *end < last);
-        let range = move |at: usize| RingRange {
-            after: at.checked_sub(1).map(|before| self.ends[before]),
-            until: self.ends.get(at).copied().unwrap_or(Token::MAX),
-            nodes: if self.ends.is_empty() { &self.nodes } else { self.at(at) },
+    /// The ranges that contain keys of `limits`, ascending.
+    pub(super) fn overlapping(&self, limits: &TokenRange) -> impl Iterator<Item = RingRange<'_>> {
+        let begin = limits.start.as_ref().map_or(0, |start| {
+            self.ends.partition_point(|end| *end < start.token || start.is_after && *end == start.token)
+        });
+        let end = match &limits.end {
+            None => self.ends.len(),
+            Some(last) => self.ends.partition_point(|end| *end < last.token),
         };
-        (begin..=end).filter(move |_| first <= last).map(range)
+        let is_empty = match (&limits.start, &limits.end) {
+            (Some(start), Some(end)) => (&start.token, start.is_after) >= (&end.token, end.is_after),
+            _ => false,
+        };
+        let range = move |at: usize| RingRange {
+            after: at.checked_sub(1).map(|before| &self.ends[before]),
+            until: self.ends.get(at),
+            nodes: self.at(at),
+        };
+        (begin..=end).filter(move |_| !is_empty).map(range)
     }
 }
 

@@ -11,7 +11,7 @@ pub(super) fn ranges(topology: &Topology, factor: u32) -> Ranges {
             if chosen.len() >= factor as usize {
                 break;
             }
-            let (_, node) = ring[at];
+            let node = ring[at].1;
             if !chosen.contains(&node) {
                 chosen.push(node);
             }

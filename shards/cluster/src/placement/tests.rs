@@ -6,6 +6,7 @@ use crate::topology::DataCenter;
 use crate::topology::tests::topology;
 use model::arbitrary::{generator, pick};
 use model::schema::TableOptions;
+use model::token::RingPosition;
 use model::{Keyspace, Partitioner, ShardMap, Table};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -39,6 +40,12 @@ pub(crate) fn token(below: &mut impl FnMut(u64) -> u64) -> Token {
     }
 }
 
+/// The tokens from `first` to `last`.
+pub(crate) fn range_of(first: Token, last: Token) -> TokenRange {
+    let position = |token: Token, is_after| Some(RingPosition { token: RingToken::Murmur3(token.0), is_after });
+    TokenRange { start: position(first, false), end: position(last, true) }
+}
+
 /// A strategy with its options.
 pub(crate) fn random_replication(below: &mut impl FnMut(u64) -> u64) -> (&'static str, Vec<(&'static str, String)>) {
     match below(2) {
@@ -56,8 +63,8 @@ pub(crate) fn borrowed<'a>(options: &'a [(&'a str, String)]) -> Vec<(&'a str, &'
 
 /// The nodes in the order in which the ring meets them from `token` on.
 fn walk(topology: &Topology, token: Token) -> Vec<NodeIndex> {
-    let (before, from): (Vec<_>, Vec<_>) = topology.ring().iter().partition(|(end, _)| *end < token);
-    from.into_iter().chain(before).map(|(_, node)| node).collect()
+    let (before, from): (Vec<_>, Vec<_>) = topology.ring().iter().partition(|(end, _)| end.token() < token);
+    from.into_iter().chain(before).map(|(_, node)| *node).collect()
 }
 
 /// The replicas of SimpleStrategy: the first `factor` different nodes.
@@ -96,14 +103,14 @@ fn random_rings_have_the_replicas_of_their_strategies() {
         let topology = random_topology(&mut below);
         let (class, options) = random_replication(&mut below);
         let table = placed(&topology, class, &borrowed(&options));
-        let ends: Vec<Token> = topology.ring().iter().map(|(end, _)| *end).collect();
+        let ends: Vec<Token> = topology.ring().iter().map(|(end, _)| end.token()).collect();
         for _ in 0..50 {
             let token = match below(3) {
                 0 => *pick(&ends, &mut below),
                 1 => Token(pick(&ends, &mut below).0.saturating_add(1)),
                 _ => token(&mut below),
             };
-            let found: Vec<Replica> = table.replicas(token).natural().collect();
+            let found: Vec<Replica> = table.replicas(token, &[]).natural().collect();
             let nodes: Vec<NodeIndex> = found.iter().map(|replica| replica.node).collect();
             match class {
                 "SimpleStrategy" => {
@@ -125,7 +132,7 @@ fn random_rings_have_the_replicas_of_their_strategies() {
             for replica in &found {
                 assert_eq!(replica.shard, topology.node(replica.node).shards.owner(token));
             }
-            assert_eq!(table.replicas(token).only(), <[Replica; 1]>::try_from(found).ok().map(|[only]| only));
+            assert_eq!(table.replicas(token, &[]).only(), <[Replica; 1]>::try_from(found).ok().map(|[only]| only));
         }
     }
 }
@@ -139,24 +146,34 @@ fn ranges_cover_what_is_asked_for_and_agree_with_lookups() {
         let table = placed(&topology, class, &borrowed(&options));
         let (a, b) = (token(&mut below), token(&mut below));
         let (first, last) = (a.min(b), a.max(b));
-        let found: Vec<RingRange<'_>> = table.keyspace().ranges(first, last).collect();
-        assert!(found[0].after.is_none_or(|after| after < first), "seed {seed}");
-        assert!(found.last().is_some_and(|range| range.until >= last), "seed {seed}");
+        let limits = range_of(first, last);
+        let found: Vec<RingRange<'_>> = table.keyspace().ranges(&limits).collect();
+        let token_of = |end: Option<&RingToken>, none| end.map_or(none, RingToken::token);
+        assert!(found[0].after.is_none_or(|after| after.token() < first), "seed {seed}");
+        assert!(found.last().is_some_and(|range| token_of(range.until, Token::MAX) >= last), "seed {seed}");
         for pair in found.windows(2) {
-            assert_eq!(pair[1].after, Some(pair[0].until), "seed {seed}");
-            assert!(pair[0].until >= first && pair[0].until < last, "seed {seed}: no range is in vain");
+            assert_eq!(pair[1].after, pair[0].until, "seed {seed}");
+            let until = token_of(pair[0].until, Token::MAX);
+            assert!(until >= first && until < last, "seed {seed}: no range is in vain");
         }
         for range in &found {
-            assert_eq!(range.nodes, table.keyspace().nodes_of(range.until), "seed {seed}");
-            let begin = range.after.map_or(Token::MIN, |after| Token(after.0 + 1));
-            assert_eq!(range.nodes, table.keyspace().nodes_of(begin), "seed {seed}");
+            let until = token_of(range.until, Token::MAX);
+            assert_eq!(range.nodes, table.keyspace().nodes_of(&RingToken::Murmur3(until.0)), "seed {seed}");
+            let begin = range.after.map_or(i64::MIN, |after| after.token().0 + 1);
+            assert_eq!(range.nodes, table.keyspace().nodes_of(&RingToken::Murmur3(begin)), "seed {seed}");
+            let part = range.within(&limits);
+            for token in [first, last, until, Token(begin), token(&mut below)] {
+                let is_in_both = (begin..=until.0).contains(&token.0) && limits.contains(token, &[]);
+                assert_eq!(part.contains(token, &[]), is_in_both, "seed {seed}, {token:?}");
+            }
         }
         if first < last {
-            assert_eq!(table.keyspace().ranges(last, first).count(), 0);
+            let nothing = TokenRange { start: limits.end.clone(), end: limits.start.clone() };
+            assert_eq!(table.keyspace().ranges(&nothing).count(), 0);
         }
         let owned: f64 =
             (0..topology.nodes().len() as u16).map(|node| table.keyspace().ownership(NodeIndex(node))).sum();
-        let copies = table.keyspace().nodes_of(Token(0)).len() as f64;
+        let copies = table.keyspace().nodes_of(&RingToken::Murmur3(0)).len() as f64;
         assert!((owned - copies).abs() < 1e-9, "seed {seed}: {owned} of {copies}");
     }
 }
@@ -206,7 +223,7 @@ fn one_node_has_everything() {
         let replicas = |keyspace: &str, table: &str| -> Vec<(u16, u16)> {
             let id = schema.table(keyspace, table).expect("a table").id;
             let placed = placement.table(id).expect("placed");
-            placed.replicas(token).natural().map(|replica| (replica.node.0, replica.shard)).collect()
+            placed.replicas(token, &[]).natural().map(|replica| (replica.node.0, replica.shard)).collect()
         };
         let owner = by_token.owner(token);
         assert_eq!(replicas("system", "local"), [(0, 0)]);
@@ -224,4 +241,39 @@ fn one_node_has_everything() {
     let owned = |keyspace| placement.keyspace(keyspace).expect("placed").ownership(NodeIndex(0));
     assert_eq!((owned("simple"), owned("system"), owned("nowhere")), (1.0, 1.0, 0.0));
     assert!(placement.table(TableId([99; 16])).is_none() && placement.keyspace("none").is_none());
+}
+
+/// Keys and node tokens of few letters, many of which begin with the same 64 bits.
+#[test]
+fn ends_with_equal_prefixes_are_told_apart() {
+    let mut below = generator(3);
+    let word = |below: &mut dyn FnMut(u64) -> u64| -> Vec<u8> {
+        let head: &[u8] = if below(3) > 0 { b"abcdefgh" } else { b"" };
+        head.iter()
+            .copied()
+            .chain((0..below(4)).map(|_| *b"\x00a\xff".get(below(3) as usize).expect("of three")))
+            .collect()
+    };
+    for partitioner in [Partitioner::Random, Partitioner::ByteOrdered, Partitioner::OrderPreserving] {
+        for seed in 0..300 {
+            let mut nodes = topology(&[("a", "r", &[]), ("a", "r", &[]), ("a", "r", &[])], 1).nodes().to_vec();
+            for node in &mut nodes {
+                node.tokens = (0..3).map(|_| partitioner.ring_token(&word(&mut below))).collect();
+            }
+            let ring = Rc::new(Topology::new(nodes, NodeIndex(0), 0));
+            let table = placed(&ring, "SimpleStrategy", &[("replication_factor", "1")]);
+            for _ in 0..20 {
+                let key = word(&mut below);
+                let whole = partitioner.ring_token(&key);
+                let owner = ring.ring().iter().find(|(end, _)| *end >= whole).unwrap_or(&ring.ring()[0]).1;
+                let found = table.replicas(partitioner.token(&key), &key).only().expect("one").node;
+                assert_eq!(found, owner, "{partitioner:?}, seed {seed}: {key:02x?}");
+                assert_eq!(table.keyspace().nodes_of(&whole), [owner]);
+                let pieces = table.keyspace().ranges(&TokenRange::FULL);
+                let pieces = pieces.map(|range| (range.within(&TokenRange::FULL), range.nodes));
+                let of_key = pieces.filter(|(range, _)| range.contains(partitioner.token(&key), &key));
+                assert_eq!(of_key.map(|(_, nodes)| nodes.to_vec()).collect::<Vec<_>>(), [vec![owner]]);
+            }
+        }
+    }
 }

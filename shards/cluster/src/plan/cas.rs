@@ -73,6 +73,22 @@ impl CasPlan {
         CasPlan::of_change(serial, Consistency::Any, replicas, live)
     }
 
+    /// This decision, but made by the first of the natural replicas alone, which has all rounds of the partition.
+    ///
+    /// # Errors
+    /// Unavailable if it is not alive.
+    pub fn by_first(mut self, replicas: Replicas<'_>) -> Result<CasPlan, Failure> {
+        let first = replicas.natural().next().filter(|first| self.participants.contains(first));
+        let Some(first) = first else {
+            let text = format!("Cannot achieve consistency level {}", self.serial.name());
+            return Err(unavailable(self.serial, text, self.replicas / 2 + 1, 0));
+        };
+        self.participants = SmallVec::from_slice(&[first]);
+        self.replicas = 1;
+        self.commit.block_for = self.commit.block_for.min(1);
+        Ok(self)
+    }
+
     /// The level of the decision.
     pub fn serial(&self) -> Consistency {
         self.serial

@@ -16,7 +16,7 @@ fn change(serial: Consistency, commit: Consistency, alive: &[u16]) -> Result<Cas
     let topology = Rc::new(topology(&NODES, 1));
     let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3"), ("dc2", "2")]);
     let live = LiveNodes::of(&topology, |node| alive.contains(&node.0));
-    CasPlan::of_change(serial, commit, table.replicas(Token(3)), &live)
+    CasPlan::of_change(serial, commit, table.replicas(Token(3), &[]), &live)
 }
 
 fn refusal(failure: Failure) -> (String, Detail) {
@@ -49,7 +49,7 @@ fn a_factor_above_the_nodes_fails_the_read_of_the_decision() {
     let live = LiveNodes::of(&topology, |_| true);
     let plan = |factor: &str, serial| {
         let table = placed(&topology, "SimpleStrategy", &[("replication_factor", factor)]);
-        CasPlan::of_read(serial, table.replicas(Token(3)), &live).map(|plan| plan.replicas())
+        CasPlan::of_read(serial, table.replicas(Token(3), &[]), &live).map(|plan| plan.replicas())
     };
     assert_eq!(plan("1", Consistency::Serial), Ok(1));
     let told = |factor, serial| refusal(plan(factor, serial).expect_err("unavailable"));

@@ -28,7 +28,7 @@ mod truncate;
 mod write;
 
 pub use cas::{CasPlan, CasProgress};
-pub use range::{Piece, RangeReadPlan};
+pub use range::RangeReadPlan;
 pub use read::{Form, NextRead, PartitionReadPlan};
 pub use truncate::TruncatePlan;
 pub use write::{WritePlan, WriteType, combined, postponed};

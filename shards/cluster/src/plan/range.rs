@@ -3,7 +3,7 @@
 use super::read::{Form, NextRead, Reads};
 use crate::placement::{Replica, RingRange, TablePlacement};
 use crate::topology::{LiveNodes, Topology};
-use model::{Consistency, Failure, Token};
+use model::{Consistency, Failure, TokenRange};
 use smallvec::SmallVec;
 
 /// The read of a part of the ring: pieces in ascending order, each read by itself.
@@ -17,44 +17,61 @@ pub struct RangeReadPlan {
 
 #[derive(Debug)]
 struct PieceReads {
-    piece: Piece,
+    /// Keys that have the same replicas.
+    piece: TokenRange,
     reads: Reads,
     complete: bool,
 }
 
-/// A part of the ring whose tokens have the same replicas.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Piece {
-    /// The token before the first; `None` if the piece begins with the ring.
-    pub after: Option<Token>,
-    /// The last token.
-    pub until: Token,
-}
-
 impl RangeReadPlan {
-    /// A read of the pieces that contain the tokens `first..=last` of a table, at `level`.
+    /// A read of the keys in `limits` of a table, at `level`.
     ///
     /// # Errors
     /// Unavailable if too few replicas of any piece are alive.
     pub fn new(
         level: Consistency,
         table: &TablePlacement,
-        (first, last): (Token, Token),
+        limits: &TokenRange,
         live: &LiveNodes,
     ) -> Result<RangeReadPlan, Failure> {
         let requirement = table.keyspace().levels().required(level);
         let reads = |range: RingRange<'_>| {
-            let piece = Piece { after: range.after, until: range.until };
-            let reads = Reads::new(requirement, table.replicas(range.until), live)?;
-            Ok(PieceReads { piece, reads, complete: false })
+            let reads = Reads::new(requirement, table.replicas_of(&range), live)?;
+            Ok(PieceReads { piece: range.within(limits), reads, complete: false })
         };
-        let pieces = table.keyspace().ranges(first, last).map(reads).collect::<Result<_, Failure>>()?;
+        let pieces = table.keyspace().ranges(limits).map(reads).collect::<Result<_, Failure>>()?;
+        Ok(RangeReadPlan { pieces })
+    }
+
+    /// A read of the keys in `limits` of a table, at `level`, from the first of the natural replicas of each piece
+    /// alone. Neighbouring pieces with the same first replica are one.
+    ///
+    /// # Errors
+    /// Unavailable if too few replicas of any piece are alive for the level, or the first of one is not.
+    pub fn of_first(
+        level: Consistency,
+        table: &TablePlacement,
+        limits: &TokenRange,
+        live: &LiveNodes,
+    ) -> Result<RangeReadPlan, Failure> {
+        let requirement = table.keyspace().levels().required(level);
+        let mut pieces: SmallVec<[PieceReads; 1]> = SmallVec::new();
+        let mut before = None;
+        for range in table.keyspace().ranges(limits) {
+            let reads = Reads::of_first(requirement, table.replicas_of(&range), live)?;
+            let piece = range.within(limits);
+            match pieces.last_mut().filter(|_| range.nodes.first() == before) {
+                Some(last) => last.piece.end = piece.end,
+                None => pieces.push(PieceReads { piece, reads, complete: false }),
+            }
+            before = range.nodes.first();
+        }
         Ok(RangeReadPlan { pieces })
     }
 
     /// The pieces; the other methods name one by its position here.
-    pub fn pieces(&self) -> impl ExactSizeIterator<Item = Piece> + '_ {
-        self.pieces.iter().map(|one| one.piece)
+    pub fn pieces(&self) -> impl ExactSizeIterator<Item = &TokenRange> + '_ {
+        self.pieces.iter().map(|one| &one.piece)
     }
 
     /// The replicas of a piece to ask at first.

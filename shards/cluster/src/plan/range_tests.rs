@@ -1,11 +1,11 @@
 //! Reads of parts of random rings.
 
 use super::*;
-use crate::placement::tests::{borrowed, placed, random_replication, random_topology, token};
+use crate::placement::tests::{borrowed, placed, random_replication, random_topology, range_of, token};
 use crate::plan::tests::{LEVELS, by_hand, random_live};
-use model::ErrorCode;
 use model::arbitrary::{generator, pick};
 use model::failure::Detail;
+use model::{ErrorCode, RingToken, Token};
 use std::collections::BTreeSet;
 
 fn run(seed: u64) {
@@ -19,21 +19,28 @@ fn run(seed: u64) {
     let (a, b) = (token(&mut below), token(&mut below));
     let (first, last) = (a.min(b), a.max(b));
     let is_met = |token| {
-        let alive: BTreeSet<_> =
-            table.replicas(token).natural().map(|replica| replica.node).filter(|node| live.contains(*node)).collect();
+        let alive: BTreeSet<_> = table
+            .replicas(token, &[])
+            .natural()
+            .map(|replica| replica.node)
+            .filter(|node| live.contains(*node))
+            .collect();
         by_hand.is_met(&topology, &alive)
     };
-    let all_met = table.keyspace().ranges(first, last).all(|range| is_met(range.until));
-    let plan = RangeReadPlan::new(level, &table, (first, last), &live);
+    let limits = range_of(first, last);
+    let until = |end: Option<&RingToken>| end.map_or(Token::MAX, RingToken::token);
+    let all_met = table.keyspace().ranges(&limits).all(|range| is_met(until(range.until)));
+    let plan = RangeReadPlan::new(level, &table, &limits, &live);
     if !all_met {
         assert_eq!(plan.expect_err("a piece is unavailable").code, ErrorCode::Unavailable, "seed {seed}");
         return;
     }
     let mut plan = plan.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    let pieces: Vec<Piece> = plan.pieces().collect();
+    let pieces: Vec<TokenRange> = plan.pieces().cloned().collect();
     let mut open: Vec<(usize, Replica)> = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
-        assert!(at == 0 || piece.after == Some(pieces[at - 1].until), "seed {seed}: pieces are adjacent");
+        let before = at.checked_sub(1).map_or(&limits.start, |before| &pieces[before].end);
+        assert_eq!(piece.start, *before, "seed {seed}: pieces are adjacent");
         open.extend(plan.targets(at).map(|(replica, _)| (at, replica)));
     }
     let mut complete = BTreeSet::new();
@@ -68,7 +75,8 @@ fn the_end_of_the_time_tells_of_a_piece_that_is_not_complete() {
     let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 1));
     let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "1")]);
     let live = LiveNodes::of(&topology, |_| true);
-    let mut plan = RangeReadPlan::new(Consistency::Serial, &table, (Token(-5), Token(50)), &live).expect("alive");
+    let mut plan =
+        RangeReadPlan::new(Consistency::Serial, &table, &range_of(Token(-5), Token(50)), &live).expect("alive");
     let first: Vec<Replica> = plan.targets(0).map(|(replica, _)| replica).collect();
     assert_eq!((plan.pieces().len(), first.len()), (2, 1));
     assert_eq!(plan.answered(0, first[0]), None);
@@ -76,7 +84,8 @@ fn the_end_of_the_time_tells_of_a_piece_that_is_not_complete() {
         Detail::ReadTimeout { consistency: Consistency::Serial, received: 0, block_for: 1, data_present: false };
     assert_eq!(plan.expired().detail, detail);
     let gone = LiveNodes::of(&topology, |_| false);
-    let range = |first, last| RangeReadPlan::new(Consistency::Serial, &table, (Token(first), Token(last)), &gone);
+    let range =
+        |first, last| RangeReadPlan::new(Consistency::Serial, &table, &range_of(Token(first), Token(last)), &gone);
     assert!(range(-5, 0).is_ok(), "this node has all of it");
     let failure = range(-5, 50).expect_err("the other node has a part");
     assert_eq!(failure.text, "Cannot achieve consistency level SERIAL");

@@ -58,6 +58,20 @@ impl PartitionReadPlan {
         Ok(PartitionReadPlan { asked })
     }
 
+    /// A read from the first of the natural replicas alone, whose rows stand for those of all.
+    ///
+    /// # Errors
+    /// Unavailable if too few replicas are alive for the level, or the first is not.
+    #[inline]
+    pub fn of_first(
+        level: Consistency,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<PartitionReadPlan, Failure> {
+        let requirement = replicas.keyspace().levels().required_by_read(level);
+        Ok(PartitionReadPlan { asked: Asked::Only(OnlyReplica::first(requirement, replicas, live)?) })
+    }
+
     /// The replicas to ask at first.
     #[inline]
     pub fn targets(&self) -> impl Iterator<Item = (Replica, Form)> + '_ {
@@ -126,6 +140,16 @@ impl Reads {
             }
             _ => ask_nearest(&mut tally, replicas),
         }
+        Ok(Reads { tally, rows: 0, has_rows: false, ended: false })
+    }
+
+    /// The first of the natural replicas. Fails as [`OnlyReplica::first`] does.
+    pub(super) fn of_first(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<Reads, Failure> {
+        let tally = OnlyReplica::first(requirement, replicas, live)?.tally();
         Ok(Reads { tally, rows: 0, has_rows: false, ended: false })
     }
 

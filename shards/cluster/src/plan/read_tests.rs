@@ -8,6 +8,7 @@ use model::Token;
 use model::arbitrary::{generator, pick};
 use model::failure::FailureReason;
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 fn tombstones() -> Failure {
     Failure::invalid("many").with(Detail::Replica { reason: FailureReason::ReadTooManyTombstones })
@@ -21,7 +22,7 @@ fn run(seed: u64) {
     let live = random_live(&topology, &mut below);
     let level = *pick(&LEVELS[1..], &mut below);
     let token = token(&mut below);
-    let replicas = table.replicas(token);
+    let replicas = table.replicas(token, &[]);
     let by_hand = by_hand(class, &options, level);
     let alive: BTreeSet<NodeIndex> =
         replicas.natural().map(|replica| replica.node).filter(|node| live.contains(*node)).collect();
@@ -103,7 +104,7 @@ fn the_nearest_replicas_are_asked() {
     let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3"), ("dc2", "2")]);
     let live = LiveNodes::of(&topology, |_| true);
     let asked = |level| -> Vec<(u16, Form)> {
-        let plan = PartitionReadPlan::new(level, table.replicas(Token(3)), &live).expect("alive");
+        let plan = PartitionReadPlan::new(level, table.replicas(Token(3), &[]), &live).expect("alive");
         plan.targets().map(|(replica, form)| (replica.node.0, form)).collect()
     };
     // The ring meets 3, 1, 4, 2 and 0.
@@ -124,7 +125,7 @@ fn the_refusal_of_the_only_replica_is_passed_on() {
     let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "1")]);
     let live = LiveNodes::of(&topology, |_| true);
     let failed = |failure: Failure| {
-        let mut plan = PartitionReadPlan::new(Consistency::One, table.replicas(Token(3)), &live).expect("alive");
+        let mut plan = PartitionReadPlan::new(Consistency::One, table.replicas(Token(3), &[]), &live).expect("alive");
         let (replica, form) = plan.targets().next().expect("a replica");
         assert_eq!(form, Form::Rows);
         plan.failed(replica, failure, &topology)
@@ -146,4 +147,47 @@ fn the_refusal_of_the_only_replica_is_passed_on() {
             data_present: false,
         }
     );
+}
+
+/// Keyspaces with several replicas are served by the first of each key until the others are written to as well.
+#[test]
+fn the_first_replica_stands_for_all() {
+    let nodes: [(&str, &str, &[i64]); 3] = [("dc1", "r1", &[0]), ("dc1", "r1", &[100]), ("dc2", "r1", &[200])];
+    let topology = Rc::new(crate::topology::tests::topology(&nodes, 1));
+    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "3")]);
+    let replicas = table.replicas(Token(150), &[]);
+    let all = LiveNodes::of(&topology, |_| true);
+    for level in [Consistency::One, Consistency::LocalOne, Consistency::Quorum, Consistency::All, Consistency::Serial] {
+        let mut plan = PartitionReadPlan::of_first(level, replicas, &all).expect("alive");
+        let targets: Vec<(Replica, Form)> = plan.targets().collect();
+        assert_eq!(
+            targets.iter().map(|(replica, form)| (replica.node.0, *form)).collect::<Vec<_>>(),
+            [(2, Form::Rows)]
+        );
+        assert_eq!(plan.answered(targets[0].0), Some(NextRead::Complete), "{level:?}");
+    }
+    let without_first = LiveNodes::of(&topology, |node| node.0 != 2);
+    let without_second = LiveNodes::of(&topology, |node| node.0 != 1);
+    let unavailable = |level, live: &LiveNodes| {
+        let failure = PartitionReadPlan::of_first(level, replicas, live).expect_err("unavailable");
+        (failure.code, failure.detail)
+    };
+    let detail =
+        |consistency, required, alive| (ErrorCode::Unavailable, Detail::Unavailable { consistency, required, alive });
+    assert_eq!(unavailable(Consistency::Quorum, &without_first), detail(Consistency::Quorum, 2, 0));
+    assert_eq!(unavailable(Consistency::All, &without_second), detail(Consistency::All, 3, 2));
+    let ranges =
+        crate::plan::RangeReadPlan::of_first(Consistency::One, &table, &model::TokenRange::FULL, &without_second);
+    assert_eq!(ranges.expect_err("a piece of it").code, ErrorCode::Unavailable);
+    let ranges = crate::plan::RangeReadPlan::of_first(Consistency::All, &table, &model::TokenRange::FULL, &all);
+    assert_eq!(ranges.expect("alive").pieces().len(), 4, "the range that wraps around is two");
+    let write = crate::plan::WritePlan::of_first(Consistency::All, crate::plan::WriteType::Simple, replicas, &all);
+    assert_eq!(write.expect("alive").targets().map(|replica| replica.node.0).collect::<Vec<_>>(), [2]);
+    let cas = |live| {
+        let plan = crate::plan::CasPlan::of_change(Consistency::Serial, Consistency::Quorum, replicas, live);
+        plan.expect("alive").by_first(replicas)
+    };
+    let plan = cas(&all).expect("alive");
+    assert_eq!((plan.replicas(), plan.commits_needed(), plan.participants()[0].node.0), (1, 1, 2));
+    assert_eq!(cas(&without_first).expect_err("the first is down").code, ErrorCode::Unavailable);
 }

@@ -82,6 +82,24 @@ impl WritePlan {
         Ok(WritePlan { asked, write_type })
     }
 
+    /// A write to the first of the natural replicas alone, whose acknowledgement stands for those of all.
+    ///
+    /// # Errors
+    /// Unavailable if too few replicas are alive for the level, or the first is not.
+    #[inline]
+    pub fn of_first(
+        level: Consistency,
+        write_type: WriteType,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<WritePlan, Failure> {
+        if replicas.nodes().is_empty() {
+            return WritePlan::new(level, write_type, replicas, live);
+        }
+        let requirement = replicas.keyspace().levels().required(level);
+        Ok(WritePlan { asked: Asked::Only(OnlyReplica::first(requirement, replicas, live)?), write_type })
+    }
+
     /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
     /// acknowledgement is enough.
     pub fn of_batch_log(batches: &TablePlacement, shard: u16) -> WritePlan {
@@ -175,7 +193,8 @@ impl Writes {
 
     fn failure(&self, last: Failure, topology: &Topology) -> Failure {
         let applied = self.may_be_applied || self.tally.has_any() || self.tally.awaits_any();
-        if self.tally.members().len() == 1 {
+        // A failure of this code says nothing but its reason.
+        if self.tally.members().len() == 1 && last.code != ErrorCode::WriteFailure {
             return if applied { self.unknown(last) } else { last };
         }
         if self.tally.all_ran_out_of_time() {

@@ -18,7 +18,7 @@ fn run(seed: u64) {
     let live = random_live(&topology, &mut below);
     let level = *pick(&LEVELS, &mut below);
     let token = token(&mut below);
-    let replicas = table.replicas(token);
+    let replicas = table.replicas(token, &[]);
     let by_hand = by_hand(class, &options, level);
     let alive: Vec<Replica> = replicas.natural().filter(|replica| live.contains(replica.node)).collect();
     let plan = WritePlan::new(level, WriteType::Simple, replicas, &live);
@@ -133,14 +133,14 @@ fn each_data_center_needs_its_majority() {
     let topology = five();
     let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3"), ("dc2", "2")]);
     let live = LiveNodes::of(&topology, |_| true);
-    let mut plan =
-        WritePlan::new(Consistency::EachQuorum, WriteType::Simple, table.replicas(Token(3)), &live).expect("alive");
+    let mut plan = WritePlan::new(Consistency::EachQuorum, WriteType::Simple, table.replicas(Token(3), &[]), &live)
+        .expect("alive");
     let of = |node| Replica { node: NodeIndex(node), shard: table.shard_of(NodeIndex(node), Token(3)) };
     // dc1 has all it needs after two, dc2 after two of two.
     let done: Vec<bool> = [0, 1, 2, 3, 4].map(|node| plan.acknowledged(of(node))).to_vec();
     assert_eq!(done, [false, false, false, false, true]);
-    let mut plan =
-        WritePlan::new(Consistency::EachQuorum, WriteType::Simple, table.replicas(Token(3)), &live).expect("alive");
+    let mut plan = WritePlan::new(Consistency::EachQuorum, WriteType::Simple, table.replicas(Token(3), &[]), &live)
+        .expect("alive");
     assert!(plan.failed(of(0), Failure::overloaded("x"), &topology).is_none(), "dc1 has a majority without it");
     let failure = plan.failed(of(3), Failure::overloaded("x"), &topology).expect("dc2 has none");
     assert_eq!(
@@ -157,7 +157,7 @@ fn replicas_that_ran_out_of_time_are_a_timeout() {
     let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "3")]);
     let live = LiveNodes::of(&topology, |_| true);
     let mut plan =
-        WritePlan::new(Consistency::Quorum, WriteType::Counter, table.replicas(Token(3)), &live).expect("alive");
+        WritePlan::new(Consistency::Quorum, WriteType::Counter, table.replicas(Token(3), &[]), &live).expect("alive");
     let targets: Vec<Replica> = plan.targets().collect();
     let late = || Failure::overloaded("late").with(Detail::Replica { reason: FailureReason::Timeout });
     assert!(plan.failed(targets[0], late(), &topology).is_none());
@@ -173,7 +173,7 @@ fn a_write_to_nobody_is_done() {
     let topology = five();
     let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "0")]);
     let live = LiveNodes::of(&topology, |_| true);
-    let plan = |level| WritePlan::new(level, WriteType::Simple, table.replicas(Token(3)), &live);
+    let plan = |level| WritePlan::new(level, WriteType::Simple, table.replicas(Token(3), &[]), &live);
     assert_eq!(plan(Consistency::Any).expect("nothing is needed").targets().count(), 0);
     assert_eq!(plan(Consistency::All).expect_err("no replica").text, "Insufficient full replicas");
 }

@@ -1,23 +1,19 @@
-//! The replica that a read asks, and what its client gets for the answer: carries out the read plans of `cluster` on a
-//! node that is the only one, so that each partition and range has one replica.
+//! The replicas that a read asks, and what its client gets for their answers: carries out the read plans of `cluster`.
+//! Each partition, and each piece of a range, is read from its first natural replica.
 
 use crate::replica;
-use crate::shard_state::Shard;
 use cluster::placement::{Replica, TablePlacement};
 use cluster::plan::{NextRead, PartitionReadPlan, RangeReadPlan};
+use cluster::topology::Topology;
 use model::failure::FailureReason;
-use model::{Consistency, Failure, Token, TokenRange};
+use model::{Consistency, DecoratedKey, Failure, TokenRange};
+use std::rc::Rc;
 
-/// A replica that was asked, and what its client gets if it does not answer.
+/// A replica that was asked for a partition, and what its client gets if it does not answer.
 pub(crate) struct AskedReplica {
-    plan: AnswerPlan,
-    /// The replica. Of a range it stands for all cores of the node that have partitions of the table.
+    plan: PartitionReadPlan,
+    /// The replica.
     pub(crate) replica: Replica,
-}
-
-enum AnswerPlan {
-    Partition(PartitionReadPlan),
-    Range(Box<RangeReadPlan>),
 }
 
 impl AskedReplica {
@@ -29,84 +25,128 @@ impl AskedReplica {
     pub(crate) fn of_partition(
         placement: &TablePlacement,
         level: Consistency,
-        token: Token,
+        key: &DecoratedKey,
     ) -> Result<AskedReplica, Failure> {
-        let plan = PartitionReadPlan::new(level, placement.replicas(token), placement.live())?;
+        let plan = PartitionReadPlan::of_first(level, placement.replicas(key.token, &key.key), placement.live())?;
         let (replica, _) = plan.targets().next().ok_or_else(no_replica)?;
-        Ok(AskedReplica { plan: AnswerPlan::Partition(plan), replica })
-    }
-
-    /// The node to read a range from at `level`. Fails as [`AskedReplica::of_partition`] does.
-    pub(crate) fn of_range(
-        placement: &TablePlacement,
-        level: Consistency,
-        range: &TokenRange,
-    ) -> Result<AskedReplica, Failure> {
-        let first = range.start.as_ref().map_or(Token::MIN, |start| start.token.token());
-        let last = range.end.as_ref().map_or(Token::MAX, |end| end.token.token());
-        let plan = RangeReadPlan::new(level, placement, (first, last), placement.live())?;
-        // This node is the only one, so the range is one piece.
-        let (replica, _) = plan.targets(0).next().ok_or_else(no_replica)?;
-        Ok(AskedReplica { plan: AnswerPlan::Range(Box::new(plan)), replica })
+        Ok(AskedReplica { plan, replica })
     }
 
     /// Takes the replica's last answer.
     #[inline]
     pub(crate) fn answered(mut self) {
-        match &mut self.plan {
-            AnswerPlan::Partition(plan) => plan.answered(self.replica),
-            AnswerPlan::Range(plan) => plan.answered(0, self.replica),
-        };
+        self.plan.answered(self.replica);
     }
 
-    /// Takes the replica's result: its answer, or the failure that the client gets for that of the replica.
-    pub(crate) fn finish<T>(self, shard: &Shard, result: Result<T, Failure>) -> Result<T, Failure> {
+    /// Takes the replica's result: its answer, or the failure that the client gets for that of the replica. `topology`
+    /// is that of the placement.
+    pub(crate) fn finish<T>(self, topology: &Topology, result: Result<T, Failure>) -> Result<T, Failure> {
         match result {
             Ok(answer) => {
                 self.answered();
                 Ok(answer)
             }
-            Err(failure) => Err(self.failed(shard, failure)),
+            Err(failure) => Err(self.failed(topology, failure)),
         }
     }
 
     /// Takes the replica's result as [`AskedReplica::finish`] does, or the end of the request's time.
-    pub(crate) fn finish_in_time<T>(self, shard: &Shard, result: Option<Result<T, Failure>>) -> Result<T, Failure> {
+    pub(crate) fn finish_in_time<T>(
+        self,
+        topology: &Topology,
+        result: Option<Result<T, Failure>>,
+    ) -> Result<T, Failure> {
         match result {
-            Some(result) => self.finish(shard, result),
+            Some(result) => self.finish(topology, result),
             None => Err(self.expired()),
         }
     }
 
     /// The failure that the client gets for that of the replica.
     #[cold]
-    pub(crate) fn failed(mut self, shard: &Shard, failure: Failure) -> Failure {
-        let topology = &shard.topology();
-        let next = match &mut self.plan {
-            AnswerPlan::Partition(plan) => plan.failed(self.replica, failure, topology),
-            AnswerPlan::Range(plan) => plan.failed(0, self.replica, failure, topology),
-        };
-        match next {
-            Some(NextRead::Fail(failure)) => failure,
-            // This node is the only one, so there is no other replica to ask.
-            Some(NextRead::Ask(..) | NextRead::Complete) | None => no_replica(),
-        }
+    pub(crate) fn failed(mut self, topology: &Topology, failure: Failure) -> Failure {
+        told(self.plan.failed(self.replica, failure, topology))
     }
 
     /// The failure that the client gets because the replica met too many tombstones.
     #[cold]
-    pub(crate) fn met_too_many_tombstones(self, shard: &Shard) -> Failure {
-        let reason = FailureReason::ReadTooManyTombstones;
-        self.failed(shard, replica::read_failure(reason, "too many tombstones".into()))
+    pub(crate) fn met_too_many_tombstones(self, topology: &Topology) -> Failure {
+        self.failed(topology, too_many_tombstones())
     }
 
     /// The failure that the client gets when the request's time has ended.
     #[cold]
     pub(crate) fn expired(mut self) -> Failure {
-        match &mut self.plan {
-            AnswerPlan::Partition(plan) => plan.expired(),
-            AnswerPlan::Range(plan) => plan.expired(),
-        }
+        self.plan.expired()
+    }
+}
+
+/// The replicas that were asked for the pieces of a range.
+pub(crate) struct AskedRange {
+    plan: RangeReadPlan,
+    topology: Rc<Topology>,
+    pieces: Vec<Piece>,
+}
+
+/// A piece of a range, and the replica that is asked for it. It stands for all cores of its node that have partitions
+/// of the table.
+#[derive(Clone, Debug)]
+pub(crate) struct Piece {
+    pub(crate) range: TokenRange,
+    pub(crate) replica: Replica,
+}
+
+impl AskedRange {
+    /// The replicas to read a range from at `level`. Fails as [`AskedReplica::of_partition`] does.
+    pub(crate) fn new(
+        placement: &TablePlacement,
+        level: Consistency,
+        range: &TokenRange,
+    ) -> Result<AskedRange, Failure> {
+        let plan = RangeReadPlan::of_first(level, placement, range, placement.live())?;
+        let piece = |(at, range): (usize, &TokenRange)| {
+            let (replica, _) = plan.targets(at).next().ok_or_else(no_replica)?;
+            Ok(Piece { range: range.clone(), replica })
+        };
+        let pieces = plan.pieces().enumerate().map(piece).collect::<Result<_, Failure>>()?;
+        Ok(AskedRange { plan, topology: placement.keyspace().topology().clone(), pieces })
+    }
+
+    /// The pieces in ascending order.
+    pub(crate) fn pieces(&self) -> &[Piece] {
+        &self.pieces
+    }
+
+    /// The failure that the client gets for that of a piece.
+    #[cold]
+    pub(crate) fn failed(&mut self, piece: usize, failure: Failure) -> Failure {
+        told(self.plan.failed(piece, self.pieces[piece].replica, failure, &self.topology))
+    }
+
+    /// The failure that the client gets because a piece has too many tombstones.
+    #[cold]
+    pub(crate) fn met_too_many_tombstones(mut self) -> Failure {
+        self.failed(0, too_many_tombstones())
+    }
+
+    /// The failure that the client gets when the request's time has ended.
+    #[cold]
+    pub(crate) fn expired(mut self) -> Failure {
+        self.plan.expired()
+    }
+}
+
+/// The failure of a replica that met too many tombstones.
+pub(crate) fn too_many_tombstones() -> Failure {
+    replica::read_failure(FailureReason::ReadTooManyTombstones, "too many tombstones".into())
+}
+
+/// What the client gets if a plan goes on with `next` after a failure.
+fn told(next: Option<NextRead>) -> Failure {
+    match next {
+        Some(NextRead::Fail(failure)) => failure,
+        // Only the first replica has the data, so there is no other one to ask.
+        Some(NextRead::Ask(..) | NextRead::Complete) | None => no_replica(),
     }
 }
 

@@ -8,7 +8,7 @@
 //!
 //! Invariants: applying a batch again changes nothing; a batch in the table is applied eventually.
 
-use super::write::{Routed, plans, write_planned};
+use super::write::{PlannedWrite, Routed, plans, write_planned};
 use crate::replica;
 use crate::request::AckTerms;
 use crate::schema::rows::system_table;
@@ -39,7 +39,7 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
         Some(Err(error)) => return Err(replica::failure(&shard.schema_ref(), Some(table.id), error)),
         None => return Err(log_plan.expired()),
     }
-    let required = plans.first().map(WritePlan::requirement);
+    let required = plans.first().map(PlannedWrite::requirement);
     match write_planned(shard, mutations.clone(), plans, WriteType::Batch, terms.timeout).await {
         Ok(()) => {
             remove(shard, id);

@@ -3,20 +3,24 @@
 //! 1. The placement of a table names the replicas of a partition, each with its core (`Shard::placement_of`).
 //! 2. A plan of `cluster` says which of them are asked and how many answers are needed, or that the request is
 //!    Unavailable; what happens is told to the plan, and it says what the client gets.
-//! 3. This node is the only one, so a partition has one replica. If that is this core, the request is a plain call of
-//!    `replica`, otherwise a message and its reply.
+//! 3. The first natural replica of a partition serves it. If that is this core, the request is a plain call of
+//!    `replica`; if it is another core of this node, a message and its reply; if it is another node, a request to that
+//!    (`remote`).
 //! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.
 //!
-//! Invariants: a request for a partition of this core sends no message; one for another core sends one and gets one
-//! back.
+//! Invariants: a request for a partition of this core sends no message; one for another core or node sends one and gets
+//! one back.
 
 pub(crate) mod asked_replica;
 pub(crate) mod batch_log;
 pub(crate) mod cas;
 pub(crate) mod fragments;
 pub(crate) mod read;
+pub(crate) mod remote;
+pub(crate) mod row_source;
 pub(crate) mod scan;
+pub(crate) mod truncate;
 pub(crate) mod write;
 
 use model::Failure;

@@ -3,7 +3,8 @@
 //! Most reads are of one partition that this core has in memory. So each step is a pair: `read_*_now` answers without
 //! awaiting, or returns what is pending; `finish_*` is its async twin.
 
-use super::asked_replica::AskedReplica;
+use super::asked_replica::{AskedRange, AskedReplica};
+use super::remote::Asked;
 use super::too_many_calls;
 use crate::guards::tombstones::{ScanCounts, Tombstones};
 use crate::mailbox::Call;
@@ -15,12 +16,13 @@ use crate::request::AckTerms;
 use crate::rows::block::RowBlock;
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
-use cluster::placement::TablePlacement;
+use cluster::placement::{Replica, TablePlacement};
+use cluster::topology::Topology;
 use cql::plan::Selector;
 use engine::PrefetchStage;
 use engine::index::IndexLookup;
 use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
-use model::{ColumnId, DecoratedKey, Failure, Table, Token, TokenRange};
+use model::{ColumnId, DecoratedKey, Failure, Table, TokenRange};
 use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
 use std::rc::Rc;
@@ -132,20 +134,19 @@ impl ReadPlan {
     /// # Errors
     /// Unavailable if too few replicas are alive.
     #[inline]
-    pub(crate) fn ask_partition(&self, token: Token) -> Result<AskedReplica, Failure> {
-        AskedReplica::of_partition(&self.placement, self.terms.consistency, token)
+    pub(crate) fn ask_partition(&self, key: &DecoratedKey) -> Result<AskedReplica, Failure> {
+        AskedReplica::of_partition(&self.placement, self.terms.consistency, key)
     }
 
-    /// The node to read a range from. Fails as [`ReadPlan::ask_partition`] does.
-    pub(crate) fn ask_range(&self, range: &TokenRange) -> Result<AskedReplica, Failure> {
-        AskedReplica::of_range(&self.placement, self.terms.consistency, range)
+    /// The nodes to read a range from. Fails as [`ReadPlan::ask_partition`] does.
+    pub(crate) fn ask_range(&self, range: &TokenRange) -> Result<AskedRange, Failure> {
+        AskedRange::new(&self.placement, self.terms.consistency, range)
     }
 
     /// Adds the counts of one read to `met`. Fails if they exceed the tombstone threshold. `limit` is the number of
     /// rows that the read was asked for.
     pub(crate) fn count(
         &self,
-        shard: &Shard,
         met: &mut ScanCounts,
         part: ScanCounts,
         key: Option<&DecoratedKey>,
@@ -153,21 +154,32 @@ impl ReadPlan {
     ) -> Result<(), Failure> {
         met.add(part);
         match met.dead > 0 && self.tombstones.are_too_many(met, key, limit) {
-            true => Err(self.too_many_tombstones(shard, key)),
+            true => Err(self.too_many_tombstones(key)),
             false => Ok(()),
         }
     }
 
     #[cold]
-    fn too_many_tombstones(&self, shard: &Shard, key: Option<&DecoratedKey>) -> Failure {
-        let asked = match key {
-            Some(key) => self.ask_partition(key.token),
-            None => self.ask_range(&TokenRange::FULL),
+    fn too_many_tombstones(&self, key: Option<&DecoratedKey>) -> Failure {
+        let told = match key {
+            Some(key) => self.ask_partition(key).map(|asked| asked.met_too_many_tombstones(self.topology())),
+            None => self.ask_range(&TokenRange::FULL).map(AskedRange::met_too_many_tombstones),
         };
-        match asked {
-            Ok(asked) => asked.met_too_many_tombstones(shard),
-            Err(unavailable) => unavailable,
+        told.unwrap_or_else(|unavailable| unavailable)
+    }
+
+    /// The nodes by which the read is planned.
+    pub(crate) fn topology(&self) -> &Rc<Topology> {
+        self.placement.keyspace().topology()
+    }
+
+    /// Reads a partition, or the part of a range that one core has, on that core of that node.
+    pub(crate) async fn read_at(&self, shard: &Shard, at: Replica, request: ReadRequest) -> Result<ReadReply, Failure> {
+        if at.node == self.topology().here() {
+            return read_on(shard, ShardId(at.shard), request).await;
         }
+        let asked = Asked::new(self.topology(), at.node, self.terms.timeout);
+        Box::pin(async move { asked.read(shard, &self.table, at, &request).await }).await
     }
 
     /// Records the latency of one read. Tables without storage have no metrics.
@@ -212,8 +224,8 @@ pub(crate) fn read_key_now(
     limits: PageLimits,
     places: bool,
 ) -> Result<KeyRead, Failure> {
-    let asked = plan.ask_partition(key.token)?;
-    let is_here = ShardId(asked.replica.shard) == shard.id();
+    let asked = plan.ask_partition(&key)?;
+    let is_here = ShardId(asked.replica.shard) == shard.id() && asked.replica.node == plan.topology().here();
     if is_here {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }
@@ -229,7 +241,7 @@ pub(crate) fn read_key_now(
             shard.metrics().read_here(&plan.table.id, began, reply.scanned);
             Ok(KeyRead::Done(reply))
         }
-        Some(Err(failure)) => Err(asked.failed(shard, failure)),
+        Some(Err(failure)) => Err(asked.failed(plan.topology(), failure)),
     }
 }
 
@@ -240,7 +252,9 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
         KeyRead::Pending(request, asked, began) => (request, asked, began),
     };
     let to = ShardId(asked.replica.shard);
-    let read = if to == shard.id() {
+    let read = if asked.replica.node != plan.topology().here() {
+        Some(plan.read_at(shard, asked.replica, request).await)
+    } else if to == shard.id() {
         // Boxed, so that reads that do not wait have smaller futures.
         Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
     } else {
@@ -250,7 +264,7 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
     match read {
         Some(result) => {
             plan.took(shard, Measure::CoordinatorRead, began);
-            asked.finish(shard, result)
+            asked.finish(plan.topology(), result)
         }
         None => Err(asked.expired()),
     }
@@ -303,15 +317,9 @@ impl PageBuilder {
     }
 
     /// Adds the rows that were read from the partition of `key`.
-    fn add(
-        &mut self,
-        shard: &Shard,
-        plan: &ReadPlan,
-        key: &DecoratedKey,
-        reply: ReadReply,
-    ) -> Result<AddedPart, Failure> {
+    fn add(&mut self, plan: &ReadPlan, key: &DecoratedKey, reply: ReadReply) -> Result<AddedPart, Failure> {
         let limits = self.limits;
-        plan.count(shard, &mut self.met, reply.scanned, Some(key), self.asked)?;
+        plan.count(&mut self.met, reply.scanned, Some(key), self.asked)?;
         let left = (limits.rows_max - u64::from(self.out.rows)) as usize;
         let rows = reply.block.rows as usize;
         let bytes_left = limits.bytes_max.map(|bytes_max| bytes_max.saturating_sub(self.out.bytes.len()));
@@ -372,7 +380,7 @@ pub(crate) fn read_page_now(
     let mut builder = PageBuilder::new(limits);
     let [key] = keys else { return Ok(Some(Box::new(UnfinishedPage { builder, resume, begun: None }))) };
     let (resume, begun) = match read_key_now(shard, plan, key.clone(), resume, limits, false)? {
-        KeyRead::Done(reply) => match builder.add(shard, plan, key, reply)? {
+        KeyRead::Done(reply) => match builder.add(plan, key, reply)? {
             AddedPart::PageDone(filled) => {
                 *page = filled;
                 return Ok(None);
@@ -415,7 +423,7 @@ pub(crate) async fn finish_page(
             several = Box::pin(join_all(reads.collect())).await;
         }
         for (key, reply) in window.iter().zip(one.into_iter().chain(several)) {
-            match builder.add(shard, plan, key, reply?)? {
+            match builder.add(plan, key, reply?)? {
                 AddedPart::PageDone(page) => return Ok(page),
                 AddedPart::SamePartition(at) => {
                     resume = at;

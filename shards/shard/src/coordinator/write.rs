@@ -1,17 +1,22 @@
 //! Bringing mutations to the cores that own them.
 
+use super::remote::Asked;
 use super::too_many_calls;
 use crate::messages::Request;
 use crate::metrics::WrittenTables;
 use crate::replica::{self, counters};
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
+use cluster::consistency::Requirement;
+use cluster::placement::Replica;
 use cluster::plan::{WritePlan, WriteType, combined};
+use cluster::topology::Topology;
 use model::{Failure, Mutation, Table, Token};
 use runtime::ShardId;
 use runtime::sync::join_all;
 use std::future::Future;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,19 +31,62 @@ pub(crate) struct Routed {
     pub(crate) counts: bool,
 }
 
-/// The plan of a write to the partitions of `table` that have `token`.
+/// A write whose replica is known.
+pub(crate) struct PlannedWrite {
+    pub(crate) plan: WritePlan,
+    /// The nodes by which it was planned.
+    pub(crate) topology: Rc<Topology>,
+}
+
+impl PlannedWrite {
+    /// What the write needs.
+    pub(crate) fn requirement(&self) -> Requirement {
+        self.plan.requirement()
+    }
+
+    /// The replica to write to; at ANY there may be none.
+    #[inline]
+    pub(crate) fn replica(&self) -> Option<Replica> {
+        self.plan.targets().next()
+    }
+
+    /// The node to send to, which must answer within `timeout`; `None` if it is this one.
+    #[inline]
+    pub(crate) fn elsewhere(&self, replica: Replica, timeout: Duration) -> Option<Asked> {
+        match replica.node == self.topology.here() {
+            true => None,
+            false => Some(Asked::new(&self.topology, replica.node, timeout)),
+        }
+    }
+
+    /// Takes the result of the replica, or the end of the request's time.
+    #[inline]
+    pub(crate) fn finish(mut self, replica: Replica, written: Option<Result<(), Failure>>) -> Result<(), Failure> {
+        match written {
+            Some(Ok(())) => {
+                self.plan.acknowledged(replica);
+                Ok(())
+            }
+            Some(Err(failure)) => self.plan.failed(replica, failure, &self.topology).map_or(Ok(()), Err),
+            None => Err(self.plan.expired()),
+        }
+    }
+}
+
+/// The plan of a write to the partition of `table` with this key, given with its token.
 ///
 /// # Errors
 /// Unavailable if too few replicas are alive; Invalid if the table was dropped.
 pub(crate) fn plan(
     shard: &Shard,
     table: &Table,
-    token: Token,
+    (token, key): (Token, &[u8]),
     write_type: WriteType,
     terms: &AckTerms,
-) -> Result<WritePlan, Failure> {
+) -> Result<PlannedWrite, Failure> {
     let placement = shard.placement_of(table)?;
-    WritePlan::new(terms.consistency, write_type, placement.replicas(token), placement.live())
+    let plan = WritePlan::of_first(terms.consistency, write_type, placement.replicas(token, key), placement.live())?;
+    Ok(PlannedWrite { plan, topology: placement.keyspace().topology().clone() })
 }
 
 /// Writes all of `mutations` concurrently. If one fails definitely while another may have taken effect, the outcome of
@@ -65,7 +113,7 @@ async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> R
         return Box::pin(write_planned(shard, mutations, plans, write_type, terms.timeout)).await;
     }
     let Some(routed) = mutations.pop() else { return Ok(()) };
-    let plan = plan(shard, &routed.table, routed.mutation.token(), write_type, terms)?;
+    let plan = plan(shard, &routed.table, (routed.mutation.token(), routed.mutation.key()), write_type, terms)?;
     write_one(shard, routed, plan, terms.timeout).await
 }
 
@@ -75,8 +123,10 @@ pub(crate) fn plans(
     mutations: &[Routed],
     write_type: WriteType,
     terms: &AckTerms,
-) -> Result<Vec<WritePlan>, Failure> {
-    let plan = |routed: &Routed| plan(shard, &routed.table, routed.mutation.token(), write_type, terms);
+) -> Result<Vec<PlannedWrite>, Failure> {
+    let plan = |routed: &Routed| {
+        plan(shard, &routed.table, (routed.mutation.token(), routed.mutation.key()), write_type, terms)
+    };
     mutations.iter().map(plan).collect()
 }
 
@@ -84,31 +134,32 @@ pub(crate) fn plans(
 pub(crate) async fn write_planned(
     shard: &Shard,
     mutations: Vec<Routed>,
-    plans: Vec<WritePlan>,
+    plans: Vec<PlannedWrite>,
     write_type: WriteType,
     timeout: Duration,
 ) -> Result<(), Failure> {
-    let required: Vec<_> = plans.iter().map(WritePlan::requirement).collect();
+    let required: Vec<_> = plans.iter().map(PlannedWrite::requirement).collect();
     let writes = mutations.into_iter().zip(plans).map(|(routed, plan)| write_one(shard, routed, plan, timeout));
     let results = join_all(writes.collect()).await;
     combined(results, write_type, |at| required[at])
 }
 
-async fn write_one(shard: &Shard, routed: Routed, mut plan: WritePlan, timeout: Duration) -> Result<(), Failure> {
-    // This node is the only one, so there is one replica at most.
-    let Some(replica) = plan.targets().next() else { return Ok(()) };
-    let written = match ShardId(replica.shard) {
-        to if to == shard.id() => write_here(shard, routed, timeout).await,
-        to => write_on(shard, to, routed, timeout).await,
+async fn write_one(shard: &Shard, routed: Routed, plan: PlannedWrite, timeout: Duration) -> Result<(), Failure> {
+    let Some(replica) = plan.replica() else { return Ok(()) };
+    let written = match (plan.elsewhere(replica, timeout), ShardId(replica.shard)) {
+        (Some(asked), _) => Some(Box::pin(write_elsewhere(shard, asked, routed)).await),
+        (None, to) if to == shard.id() => write_here(shard, routed, timeout).await,
+        (None, to) => write_on(shard, to, routed, timeout).await,
     };
-    match written {
-        Some(Ok(())) => {
-            plan.acknowledged(replica);
-            Ok(())
-        }
-        Some(Err(failure)) => plan.failed(replica, failure, &shard.topology()).map_or(Ok(()), Err),
-        None => Err(plan.expired()),
-    }
+    plan.finish(replica, written)
+}
+
+/// Writes on another node.
+async fn write_elsewhere(shard: &Shard, asked: Asked, routed: Routed) -> Result<(), Failure> {
+    let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
+    let result = asked.mutate(shard, &routed.table, &routed.mutation).await;
+    shard.metrics().coordinated(&written, routed.counts, began);
+    result
 }
 
 /// Writes on another core; `None` if it takes too long.

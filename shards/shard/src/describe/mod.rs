@@ -314,7 +314,7 @@ fn cluster(config: &Config, identity: &Identity, placement: &Placement, session:
         let cql_type = CqlType::Map { key: CqlType::Text.into(), value: endpoints.into(), frozen: false };
         specs.extend(columns([("range_ownership", cql_type)]));
         let owners = |token: &RingToken| {
-            let nodes = placement.keyspace(keyspace).map_or(&[][..], |placed| placed.nodes_of(token.token()));
+            let nodes = placement.keyspace(keyspace).map_or(&[][..], |placed| placed.nodes_of(token));
             let mut owners = (nodes.len() as i32).to_be_bytes().to_vec();
             for node in nodes {
                 let endpoint = format!("/{}", placement.topology().node(*node).address);

@@ -10,6 +10,7 @@ use crate::coordinator::cas;
 use crate::definitions::{adopt, define, truncate};
 use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
+use crate::messages::data::PaxosReply;
 use crate::messages::{Message, Reply, Request};
 use crate::operations::{membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
@@ -22,6 +23,7 @@ use runtime::ShardId;
 /// The functions that `shard_state` calls without knowing their modules; plugged in when a shard starts.
 pub(crate) const HANDLERS: Handlers = Handlers {
     serve: |shard, request| Box::pin(serve(shard, request)),
+    serve_peer: |shard, verb, body| Box::pin(peers::serve(shard, verb as u8, body)),
     read_virtual: |shard, table, request| Box::pin(virtual_tables::read(shard, table, request)),
 };
 
@@ -74,6 +76,10 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::MutateCounters(mutation) => Reply::Done(Box::pin(counters::apply(shard, mutation)).await),
         Request::ChangeLists(change) => Reply::Done(Box::pin(list_changes::apply(shard, &change)).await),
         Request::Decide(request) => Reply::Decided(Box::pin(cas::at_owner(shard, *request, decision::decide)).await),
+        Request::Paxos(request) => {
+            let answer = Box::pin(cas::accept(shard, *request)).await;
+            Reply::Paxos(answer.map(|answer| Box::new(PaxosReply(answer))))
+        }
         Request::Lock(lock) => Reply::Locked(Box::pin(list_reads::lock(shard, &lock)).await),
         Request::Unlock(ticket) => {
             shard.partition_locks().release(ticket);

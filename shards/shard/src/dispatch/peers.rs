@@ -1,24 +1,240 @@
 //! Requests of other nodes, and the functions that serve them.
+//!
+//! 1. A request for data names the epoch in which it was planned. One of an epoch that this node has not reached waits
+//!    for it; one of an earlier epoch is refused if by the current one another node has the data.
+//! 2. The core that has the partition does what is asked, and the answer is encoded here.
+//!
+//! Invariants: bytes that do not decode reach no store; a write that has begun runs to its end, whether or not somebody
+//! waits for the answer, and stopping waits for it.
 
+use crate::coordinator::{cas, read};
+use crate::messages::data::{PaxosAnswer, PaxosRequest, PaxosStep};
+use crate::messages::{Reply, Request};
 use crate::metadata;
+use crate::peer::answer::{self, Refusal};
+use crate::peer::head::Head;
+use crate::peer::paxos::{self, Round};
+use crate::peer::{reads, rows};
 use crate::ports::Unreadable;
+use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
+use cluster::placement::TablePlacement;
+use model::failure::FailureReason;
+use model::query::Partitions;
+use model::{DecoratedKey, Failure, Mutation, Table, TableId, Token, TokenRange};
 use runtime::ShardId;
-use uuid::Uuid;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
 
-/// Answers a request of the node `from`.
-pub(crate) async fn serve(shard: &Shard, _from: Uuid, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+/// How long a request waits for an epoch that this node has not reached yet.
+const EPOCH_WAIT: Duration = Duration::from_millis(500);
+
+/// Why a request has no result.
+enum Stopped {
+    /// It does not decode.
+    Unreadable,
+    /// It is answered with a refusal.
+    Refused(Refusal),
+}
+
+impl From<Refusal> for Stopped {
+    fn from(refusal: Refusal) -> Stopped {
+        Stopped::Refused(refusal)
+    }
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Refused(failure.into())
+    }
+}
+
+/// Answers a request of another node.
+pub(crate) async fn serve(shard: &Shard, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
     let verb = Verb::of(verb);
     // The metadata are on shard 0, and so are the connections over which other nodes ask for them.
-    if let Some(verb) = verb
+    if let Some(verb) = verb.filter(|verb| verb.is_urgent())
         && shard.id() == ShardId(0)
         && let Some(answer) = metadata::peers::serve(shard, verb, body).await
     {
         return answer;
     }
-    match verb {
-        Some(Verb::Echo) if body.is_empty() => Ok(Vec::new()),
-        _ => Err(Unreadable),
+    let answer = match verb {
+        Some(Verb::Echo) if body.is_empty() => return Ok(Vec::new()),
+        Some(verb) if !verb.is_urgent() => Box::pin(serve_data(shard, verb, body)).await,
+        _ => return Err(Unreadable),
+    };
+    match answer {
+        Ok(answer) => Ok(answer),
+        Err(Stopped::Refused(refusal)) => Ok(answer::refusal(&refusal)),
+        Err(Stopped::Unreadable) => Err(Unreadable),
     }
+}
+
+async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (head, body) = Head::split(body).ok_or(Stopped::Unreadable)?;
+    let pass = shard.enter()?;
+    if runtime::timeout(EPOCH_WAIT, shard.epoch_reached(head.epoch)).await.is_none() {
+        return Err(Refusal::Behind(shard.topology().epoch()).into());
+    }
+    match verb {
+        Verb::Read => read(shard, head, body).await,
+        Verb::ReadFragments => read_fragments(shard, head, body).await,
+        _ => {
+            let (shard, body) = (shard.clone(), body.to_vec());
+            let writing = runtime::spawn(async move {
+                let _pass = pass;
+                write(&shard, head, verb, body).await
+            });
+            writing.await
+        }
+    }
+}
+
+/// Serves what must run to its end.
+async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
+    match verb {
+        Verb::Mutation | Verb::CounterMutation => {
+            let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
+            let first = mutation.updates().next().ok_or(Stopped::Unreadable)?.table;
+            for update in mutation.updates() {
+                let table = known(shard, update.table).await?;
+                // Amounts must not be written as counters are, nor the other way round.
+                if table.is_counter() != (verb == Verb::CounterMutation) {
+                    return Err(Stopped::Unreadable);
+                }
+            }
+            let table = known(shard, first).await?;
+            let placement = shard.placement_of(&table)?;
+            check_owner(head, &placement, mutation.token(), mutation.key())?;
+            let core = core_of(&placement, mutation.token());
+            let request = match verb {
+                Verb::Mutation => Request::Mutate { mutation, system: false },
+                _ => Request::MutateCounters(mutation),
+            };
+            shard.call(core, request).await.done()?;
+            Ok(answer::result(|_| ()))
+        }
+        Verb::PaxosPrepare => {
+            let round = Round::decode_prepare(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            let step = PaxosStep::Prepare(round.asked);
+            accept(shard, head, round.table, round.key, step).await
+        }
+        Verb::PaxosSettle => {
+            let round = Round::decode_settle(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            let step = PaxosStep::Settle(round.asked);
+            accept(shard, head, round.table, round.key, step).await
+        }
+        Verb::Truncate => {
+            let table = TableId(body.try_into().map_err(|_| Stopped::Unreadable)?);
+            known(shard, table).await?;
+            shard.call(ShardId(0), Request::Truncate(table)).await.done()?;
+            Ok(answer::result(|_| ()))
+        }
+        _ => Err(Stopped::Unreadable),
+    }
+}
+
+async fn accept(
+    shard: &Shard,
+    head: Head,
+    table: TableId,
+    key: DecoratedKey,
+    step: PaxosStep,
+) -> Result<Vec<u8>, Stopped> {
+    let placement = shard.placement_of(&*known(shard, table).await?)?;
+    check_owner(head, &placement, key.token, &key.key)?;
+    let core = core_of(&placement, key.token);
+    let request = PaxosRequest { table, key, step };
+    let answer = match core == shard.id() {
+        true => Box::pin(cas::accept(shard, request)).await?,
+        false => shard.call(core, Request::Paxos(Box::new(request))).await.paxos()?.0,
+    };
+    Ok(answer::result(|out| match answer {
+        PaxosAnswer::Promise(promise) => paxos::push_promise(out, &promise),
+        PaxosAnswer::Acceptance(acceptance) => paxos::push_acceptance(out, acceptance),
+    }))
+}
+
+async fn read(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let table = known(shard, reads::table_of(body).ok_or(Stopped::Unreadable)?).await?;
+    let (request, asked) = match reads::decode(shard.partitioner(), &table, body) {
+        Ok(decoded) => decoded,
+        Err(reads::ReadError::Malformed) => return Err(Stopped::Unreadable),
+        Err(reads::ReadError::UnknownColumn) => {
+            let reason = FailureReason::IncompatibleSchema;
+            return Err(replica::read_failure(reason, "a column is unknown here".into()).into());
+        }
+    };
+    let core = reading_core(shard, head, &table, &request.command.partitions, asked)?;
+    let reply = read::read_on(shard, core, request).await?;
+    Ok(answer::result(|out| rows::push(out, &reply)))
+}
+
+async fn read_fragments(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (request, asked) = reads::decode_fragments(shard.partitioner(), body).ok_or(Stopped::Unreadable)?;
+    let table = known(shard, request.command.table).await?;
+    let core = reading_core(shard, head, &table, &request.command.partitions, asked)?;
+    let block = match shard.call(core, Request::ReadFragments(Box::new(request))).await {
+        Reply::Fragments(block) => block?,
+        other => other.fragments()?,
+    };
+    Ok(answer::result(|out| out.extend_from_slice(block.bytes())))
+}
+
+/// The table with an id.
+async fn known(shard: &Shard, id: TableId) -> Result<Arc<Table>, Stopped> {
+    replica::wait_for_table(shard, id).await.map_err(|_| Refusal::UnknownTable(id).into())
+}
+
+/// The core that has what is read, if this node has it.
+fn reading_core(
+    shard: &Shard,
+    head: Head,
+    table: &Table,
+    partitions: &Partitions,
+    asked: reads::AskedCore,
+) -> Result<ShardId, Stopped> {
+    let placement = shard.placement_of(table)?;
+    match partitions {
+        Partitions::Key(key) => {
+            check_owner(head, &placement, key.token, &key.key)?;
+            Ok(core_of(&placement, key.token))
+        }
+        Partitions::Range(range) => {
+            check_range(head, &placement, range)?;
+            let topology = placement.keyspace().topology();
+            let is_known = asked.cores == topology.node(topology.here()).shards.shards;
+            match is_known && placement.shards_of(topology.here()).contains(&asked.core) {
+                true => Ok(ShardId(asked.core)),
+                false => Err(Refusal::Moved(topology.epoch()).into()),
+            }
+        }
+    }
+}
+
+fn core_of(placement: &TablePlacement, token: Token) -> ShardId {
+    ShardId(placement.shard_of(placement.keyspace().topology().here(), token))
+}
+
+/// Fails if another node has a partition, and the request comes from a time when this one may have had it.
+fn check_owner(head: Head, placement: &Rc<TablePlacement>, token: Token, key: &[u8]) -> Result<(), Stopped> {
+    let topology = placement.keyspace().topology();
+    let first = || placement.replicas(token, key).natural().next();
+    if head.epoch == topology.epoch() || first().is_some_and(|first| first.node == topology.here()) {
+        return Ok(());
+    }
+    Err(Refusal::Moved(topology.epoch()).into())
+}
+
+/// Fails as [`check_owner`] does, for the partitions of a range.
+fn check_range(head: Head, placement: &TablePlacement, range: &TokenRange) -> Result<(), Stopped> {
+    let topology = placement.keyspace().topology();
+    let is_here = || placement.keyspace().ranges(range).all(|part| part.nodes.first() == Some(&topology.here()));
+    if head.epoch == topology.epoch() || is_here() {
+        return Ok(());
+    }
+    Err(Refusal::Moved(topology.epoch()).into())
 }

@@ -12,16 +12,16 @@ mod select;
 mod values;
 pub(crate) mod write;
 
+use crate::coordinator::truncate;
 use crate::describe;
+use crate::messages::Request;
 use crate::messages::schema::Defined;
-use crate::messages::{Reply, Request};
 use crate::planning::{ParseTrace, plan_text, prepared};
 use crate::request::{Answer, Response, Rows, Session};
 use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use crate::virtual_tables;
-use cluster::plan::TruncatePlan;
 use cql::plan::{Describe, Plan};
 use model::{Failure, QueryParameters};
 use runtime::ShardId;
@@ -102,17 +102,7 @@ async fn run(
         }
         Plan::Truncate(table) => {
             let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
-            let call = Box::pin(shard.call(ShardId(0), Request::Truncate(table.id)));
-            let topology = shard.topology();
-            let mut plan = TruncatePlan::new(&topology, topology.live())?;
-            let here = topology.here();
-            let result = match runtime::timeout(timeout, call).await.map(Reply::done) {
-                Some(Ok(())) => plan.truncated(here, &topology),
-                Some(Err(failure)) => plan.failed(here, failure, &topology),
-                None => Some(Err(plan.expired())),
-            };
-            // This node is the only one, so its answer is the last.
-            result.unwrap_or(Ok(()))?;
+            Box::pin(truncate::on_all_nodes(shard, table.id, timeout)).await?;
             Response::Void
         }
         Plan::Use(_) if !shard.config().use_statements => {

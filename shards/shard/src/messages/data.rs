@@ -1,6 +1,8 @@
 //! Reads and writes that one core requests from another.
 
 use crate::guards::tombstones::ScanCounts;
+use crate::paxos::ballot::Ballot;
+use crate::paxos::{Acceptance, Promise, Proposal, Update};
 use crate::rows::block::{RowBlock, RowPlaces};
 use crate::rows::filter::RowFilter;
 use cluster::plan::CasPlan;
@@ -205,6 +207,36 @@ pub struct ConditionalRequest {
 pub(crate) struct ConditionalStatement {
     pub(crate) modify: Modify,
     pub(crate) bound: Vec<OwnedBound>,
+}
+
+/// A step of a round that another node runs about a partition.
+#[derive(Debug)]
+pub struct PaxosRequest {
+    pub(crate) table: TableId,
+    pub(crate) key: DecoratedKey,
+    pub(crate) step: PaxosStep,
+}
+
+/// What the acceptor of a partition is asked.
+#[derive(Debug)]
+pub(crate) enum PaxosStep {
+    /// To promise to accept nothing below a ballot.
+    Prepare(Ballot),
+    /// To accept and commit.
+    Settle(Proposal<Update>),
+}
+
+/// The answer to a [`PaxosRequest`].
+#[derive(Debug)]
+pub struct PaxosReply(pub(crate) PaxosAnswer);
+
+/// What the acceptor of a partition answers.
+#[derive(Debug)]
+pub(crate) enum PaxosAnswer {
+    /// To [`PaxosStep::Prepare`].
+    Promise(Promise<Update>),
+    /// To [`PaxosStep::Settle`].
+    Acceptance(Acceptance),
 }
 
 /// The decision about a conditional change.

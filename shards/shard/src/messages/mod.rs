@@ -15,8 +15,8 @@ use crate::query_trace::Events;
 use admin::{Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
 use cql::plan::Define;
 use data::{
-    ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, ReadCall,
-    ReadReply, ReadRequest,
+    ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, PaxosReply,
+    PaxosRequest, ReadCall, ReadReply, ReadRequest,
 };
 use engine::store::LogPosition;
 use model::fragment_block::FragmentBlock;
@@ -94,6 +94,8 @@ pub enum Request {
     ChangeLists(Box<ListChange>),
     /// Decide a conditional change of a partition that the receiver owns.
     Decide(Box<ConditionalRequest>),
+    /// Do a step of a round of another node about a partition that the receiver owns.
+    Paxos(Box<PaxosRequest>),
     /// Lock a partition that the receiver owns until [`Request::Unlock`], and read lists of it.
     Lock(Box<LockRequest>),
     /// Release the lock with this ticket.
@@ -164,6 +166,8 @@ pub enum Reply {
     Done(Result<(), Failure>),
     /// The answer to [`Request::Decide`].
     Decided(Result<Decision, Failure>),
+    /// The answer to [`Request::Paxos`].
+    Paxos(Result<Box<PaxosReply>, Failure>),
     /// The answer to [`Request::Lock`].
     Locked(Result<LockedPartition, Failure>),
     /// The answer to [`Request::Read`].
@@ -211,6 +215,14 @@ impl Reply {
     pub(crate) fn decided(self) -> Result<Decision, Failure> {
         match self {
             Reply::Decided(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Paxos`].
+    pub(crate) fn paxos(self) -> Result<PaxosReply, Failure> {
+        match self {
+            Reply::Paxos(result) => result.map(|reply| *reply),
             _ => Err(unexpected()),
         }
     }

@@ -1,46 +1,51 @@
-//! Reading elements of lists of this core, for changes by index or by value.
+//! Reading elements of lists, for changes by index or by value, and locking their partitions on this core.
 
 use super::failure;
 use crate::messages::data::{ListElement, ListRead, Lists, ListsByRow, LockRequest, LockedPartition};
 use crate::rows::commands::row_command;
 use crate::shard_state::Shard;
-use model::query::{LiveRow, RowSink, SinkState};
+use model::query::{LiveRow, ReadCommand, RowSink, SinkState};
 use model::value::compare;
 use model::{ColumnId, CqlType, Failure};
 
 /// Reads lists of partitions of this core.
-pub(crate) async fn read(shard: &Shard, reads: &[ListRead]) -> Result<ListsByRow, Failure> {
+async fn read(shard: &Shard, reads: &[ListRead]) -> Result<ListsByRow, Failure> {
     let mut found = ListsByRow::new();
     for read in reads {
-        let lists = lists(shard, read).await?;
-        let place = (read.table.id, read.key.key.to_vec(), read.row.clone());
-        found.entry(place).or_default().extend(lists);
+        let (command, mut collected) = begin(read);
+        let done = shard.store().read(&command, &mut collected).await;
+        done.map_err(|error| failure(&shard.schema(), Some(read.table.id), error))?;
+        end(read, collected, &mut found);
     }
     Ok(found)
 }
 
-/// Reads the lists of a row, or of the static row if no row is given.
-async fn lists(shard: &Shard, read: &ListRead) -> Result<Lists, Failure> {
+/// The command that reads the lists of a row, or of the static row if no row is given, and the sink for what it finds.
+pub(crate) fn begin(read: &ListRead) -> (ReadCommand, CollectedLists<'_>) {
     let ListRead { table, key, row, columns, now_in_seconds } = read;
     let command = row_command(table, key, row.as_deref(), *now_in_seconds);
-    let mut found = Collected { now: command.now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
-    let done = shard.store().read(&command, &mut found).await;
-    done.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
-    for list in found.lists.values_mut() {
+    let lists = CollectedLists { now: *now_in_seconds, is_static: row.is_none(), columns, lists: Lists::new() };
+    (command, lists)
+}
+
+/// Adds the lists that were found to `found`.
+pub(crate) fn end(read: &ListRead, mut collected: CollectedLists<'_>, found: &mut ListsByRow) {
+    for list in collected.lists.values_mut() {
         list.sort_by(|a, b| compare(&CqlType::Timeuuid, &a.path, &b.path));
     }
-    Ok(found.lists)
+    let place = (read.table.id, read.key.key.to_vec(), read.row.clone());
+    found.entry(place).or_default().extend(collected.lists);
 }
 
 /// Collects the elements of some lists of a row.
-struct Collected<'w> {
+pub(crate) struct CollectedLists<'w> {
     now: i64,
     is_static: bool,
     columns: &'w [ColumnId],
     lists: Lists,
 }
 
-impl RowSink for Collected<'_> {
+impl RowSink for CollectedLists<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         let cells = if self.is_static { row.static_cells } else { row.cells };
         for cell in cells.iter().filter(|cell| self.columns.contains(&cell.column)) {

@@ -39,6 +39,9 @@ pub struct RowPlaces {
     rows: Vec<RowPlace>,
 }
 
+/// Bytes of a place in its encoded form.
+const PLACE_BYTES: usize = 8 + 4 + 2 + 4 + 4 + 1 + 8;
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RowPlace {
     token: Token,
@@ -74,6 +77,67 @@ impl RowPlaces {
             static_only: row.static_only,
             partition_rows,
         });
+    }
+
+    /// How many rows there are.
+    pub(crate) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The places as bytes, all integers little-endian:
+    /// ```text
+    /// count u32, of each: token i64, key start u32, key length u16, comparable start u32, comparable length u32,
+    ///                     static only u8, rows of the partition u64
+    /// keys and comparable forms
+    /// ```
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(4 + self.rows.len() * PLACE_BYTES + self.bytes.len());
+        out.extend_from_slice(&(self.rows.len() as u32).to_le_bytes());
+        for place in &self.rows {
+            out.extend_from_slice(&place.token.0.to_le_bytes());
+            out.extend_from_slice(&place.key_start.to_le_bytes());
+            out.extend_from_slice(&place.key_len.to_le_bytes());
+            out.extend_from_slice(&place.comparable_start.to_le_bytes());
+            out.extend_from_slice(&place.comparable_len.to_le_bytes());
+            out.push(place.static_only.into());
+            out.extend_from_slice(&place.partition_rows.to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes);
+        out
+    }
+
+    /// The places that [`RowPlaces::encode`] gave; `None` if the bytes are none.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<RowPlaces> {
+        let (count, rest) = bytes.split_first_chunk()?;
+        let len = (u32::from_le_bytes(*count) as usize).checked_mul(PLACE_BYTES)?;
+        let (places, bytes) = rest.split_at_checked(len)?;
+        let place = |place: &[u8; PLACE_BYTES]| {
+            let (token, rest) = place.split_first_chunk()?;
+            let (key_start, rest) = rest.split_first_chunk()?;
+            let (key_len, rest) = rest.split_first_chunk()?;
+            let (comparable_start, rest) = rest.split_first_chunk()?;
+            let (comparable_len, rest) = rest.split_first_chunk()?;
+            let (static_only, rest) = rest.split_first()?;
+            let place = RowPlace {
+                token: Token(i64::from_le_bytes(*token)),
+                key_start: u32::from_le_bytes(*key_start),
+                key_len: u16::from_le_bytes(*key_len),
+                comparable_start: u32::from_le_bytes(*comparable_start),
+                comparable_len: u32::from_le_bytes(*comparable_len),
+                static_only: *static_only == 1,
+                partition_rows: u64::from_le_bytes(rest.try_into().ok()?),
+            };
+            let ends_at = |start: u32, len: usize| start as usize + len;
+            let lies_within = ends_at(place.key_start, place.key_len.into()) <= bytes.len()
+                && ends_at(place.comparable_start, place.comparable_len as usize) <= bytes.len();
+            (lies_within && *static_only <= 1).then_some(place)
+        };
+        let rows = places.as_chunks().0.iter().map(place).collect::<Option<_>>()?;
+        Some(RowPlaces { bytes: bytes.to_vec(), rows })
     }
 
     fn key(&self, place: &RowPlace) -> &[u8] {

@@ -47,6 +47,11 @@ impl RowFilter {
         RowFilter { table, conditions }
     }
 
+    /// What is asked of which column.
+    pub(crate) fn conditions(&self) -> impl ExactSizeIterator<Item = (ColumnId, &Test)> {
+        self.conditions.iter().map(|condition| (self.table.columns[condition.column].id, &condition.test))
+    }
+
     /// The value that an index is asked for.
     pub(crate) fn indexed_value(&self, index: &IndexUse) -> Option<Vec<u8>> {
         let of_column = |condition: &&Condition| {

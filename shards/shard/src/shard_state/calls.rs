@@ -3,6 +3,8 @@
 use super::Shard;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::messages::{Reply, Request};
+use crate::ports::Unreadable;
+use crate::verbs::Verb;
 use model::{Failure, Table};
 use runtime::ShardId;
 use runtime::sync::join_all;
@@ -17,6 +19,8 @@ pub(crate) type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 pub(crate) struct Handlers {
     /// Serves a request on this core.
     pub(crate) serve: fn(&Shard, Request) -> LocalFuture<'_, Reply>,
+    /// Serves a request of another node.
+    pub(crate) serve_peer: for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture<'a, Result<Vec<u8>, Unreadable>>,
     /// Reads a table without storage.
     pub(crate) read_virtual:
         for<'a> fn(&'a Shard, &'a Table, &'a ReadRequest) -> LocalFuture<'a, Result<ReadReply, Failure>>,
@@ -36,6 +40,11 @@ impl Shard {
     pub(crate) async fn call_all(&self, request: impl Fn() -> Request) -> Vec<Reply> {
         let shards = 0..runtime::shard_count() as u16;
         join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await
+    }
+
+    /// Serves a request of this node to itself as if it came from another one.
+    pub(crate) async fn serve_as_peer(&self, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+        (self.inner.handlers.serve_peer)(self, verb, body).await
     }
 
     /// Reads a table without storage, on this core.

@@ -43,7 +43,7 @@ use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::Topology;
 use definition_turn::DefinitionTurn;
 use metadata::MetadataLog;
-use model::{Failure, Partitioner, RingToken, Schema, Table, Token};
+use model::{Failure, Partitioner, RingToken, Schema, Table};
 use placement_registry::PlacementRegistry;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
@@ -355,13 +355,6 @@ impl Shard {
         }
     }
 
-    /// The core of this node that locks the partitions of a table which have `token`. Fails as
-    /// [`Shard::placement_of`] does.
-    pub(crate) fn lock_holder(&self, table: &Table, token: Token) -> Result<ShardId, Failure> {
-        let placement = self.placement_of(table)?;
-        Ok(ShardId(placement.shard_of(placement.keyspace().topology().here(), token)))
-    }
-
     #[cold]
     fn dropped(&self, table: &Table) -> Failure {
         let Table { keyspace, name, .. } = table;
@@ -374,6 +367,11 @@ impl Shard {
     /// Makes `topology` the nodes among which this core places data.
     pub(crate) fn set_topology(&self, topology: Topology) {
         self.inner.placement.replace_topology(topology, &self.inner.schema.borrow());
+    }
+
+    /// Waits until this core knows the nodes of an epoch, or of a later one.
+    pub(crate) async fn epoch_reached(&self, epoch: u64) {
+        self.inner.placement.epoch_reached(epoch).await;
     }
 
     /// Notes the host ids of the nodes that are believed to be alive.

@@ -6,6 +6,7 @@ use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::{NodeIndex, Topology};
 use model::{Schema, TableId};
+use runtime::sync::Condition;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -17,6 +18,8 @@ pub(crate) struct PlacementRegistry {
     placement: RefCell<Rc<Placement>>,
     /// The host ids of the nodes that are believed to be alive, as last announced.
     live: RefCell<Arc<BTreeSet<Uuid>>>,
+    /// Told when the nodes were replaced.
+    replaced: Condition,
 }
 
 impl PlacementRegistry {
@@ -25,7 +28,7 @@ impl PlacementRegistry {
         let this = identity.node(config, runtime::shard_count() as u16);
         let topology = Rc::new(Topology::new(vec![this], NodeIndex(0), 0));
         let placement = RefCell::new(Rc::new(Placement::new(topology, schema)));
-        PlacementRegistry { placement, live: RefCell::default() }
+        PlacementRegistry { placement, live: RefCell::default(), replaced: Condition::default() }
     }
 
     /// The placement of all tables.
@@ -54,6 +57,12 @@ impl PlacementRegistry {
         let live = self.live.borrow();
         topology.set_live(|node| live.contains(&node.host_id));
         self.placement.replace(Rc::new(Placement::new(Rc::new(topology), schema)));
+        self.replaced.notify();
+    }
+
+    /// Waits until the nodes are those of an epoch, or of a later one.
+    pub(crate) async fn epoch_reached(&self, epoch: u64) {
+        self.replaced.wait(|| (self.topology().epoch() >= epoch).then_some(())).await;
     }
 
     /// Notes the host ids of the nodes that are believed to be alive.

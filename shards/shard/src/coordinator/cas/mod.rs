@@ -1,6 +1,7 @@
 //! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
-//! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots.
+//! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots. Rounds about
+//!    partitions of other nodes run where they were asked for ([`elsewhere`]).
 //! 2. It holds the partition's lock from the first promise to the commit. So rounds of one node wait for each other
 //!    instead of starting again, and changes that read first (elements of lists) come either before or after a round.
 //! 3. [`proposer`] says what to do next; the effects of the acceptor are durable before the proposer is told about
@@ -14,11 +15,14 @@
 //! accepted proposal is committed by its own round or by the next one, even after a crash; a change that a client was
 //! told has failed never happens.
 
+mod elsewhere;
 pub(crate) mod proposer;
 
+use super::row_source::RowSource;
 use super::too_many_calls;
 use crate::messages::Request;
 use crate::messages::data::{ConditionalRequest, Decision};
+use crate::messages::data::{PaxosAnswer, PaxosRequest, PaxosStep};
 use crate::metrics::Measure;
 use crate::paxos::Update;
 use crate::paxos::ballot::{Ballot, Scope};
@@ -26,6 +30,7 @@ use crate::replica;
 use crate::replica::paxos_acceptor::StoredAcceptor;
 use crate::shard_state::Shard;
 use cluster::plan::CasProgress;
+use cluster::topology::Topology;
 use model::failure::Outcome;
 use model::{Consistency, DecoratedKey, Failure};
 use proposer::{Command, Proposer, RoundEnd};
@@ -39,37 +44,55 @@ type RoundProgress = Option<CasProgress>;
 /// Reads what the conditions look at, tests them and builds the change, under the promise of a ballot of this time
 /// (microseconds since 1970). The update is `None` if nothing is to be changed.
 pub(crate) trait Decide:
-    AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64) -> Result<(Option<Update>, Decision), Failure> + 'static
+    AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64, &RowSource) -> Result<(Option<Update>, Decision), Failure>
+    + 'static
 {
 }
 
 impl<F> Decide for F where
-    F: AsyncFn(&Shard, &ConditionalRequest, &DecoratedKey, i64) -> Result<(Option<Update>, Decision), Failure>
+    F: AsyncFn(
+            &Shard,
+            &ConditionalRequest,
+            &DecoratedKey,
+            i64,
+            &RowSource,
+        ) -> Result<(Option<Update>, Decision), Failure>
         + 'static
 {
 }
 
-/// Lets the core that owns the partition decide a request, and records the latency.
+/// Lets the core that owns the partition decide a request, and records the latency. `topology` is that of the plan. If
+/// the partition is on another node, the request is decided here, with the acceptor of that node.
 pub(crate) async fn coordinate(
     shard: &Shard,
+    topology: &Rc<Topology>,
     request: ConditionalRequest,
     decide: impl Decide,
 ) -> Result<Decision, Failure> {
     let (table, began) = (request.table.id, runtime::now());
     let measure = if request.statements.is_empty() { Measure::CasRead } else { Measure::CasWrite };
-    let decided = send(shard, request, decide).await;
+    let decided = send(shard, topology, request, decide).await;
     if decided.is_ok() {
         shard.metrics().took(&table, measure, began);
     }
     decided
 }
 
-async fn send(shard: &Shard, request: ConditionalRequest, decide: impl Decide) -> Result<Decision, Failure> {
-    // This node is the only one, so one replica takes part.
+async fn send(
+    shard: &Shard,
+    topology: &Rc<Topology>,
+    request: ConditionalRequest,
+    decide: impl Decide,
+) -> Result<Decision, Failure> {
+    // The first natural replica decides alone.
     let Some(replica) = request.plan.participants().first() else {
         return Err(Failure::server("A decision has no replica to ask"));
     };
     let to = ShardId(replica.shard);
+    if replica.node != topology.here() {
+        let node = replica.node;
+        return Box::pin(elsewhere::decide(shard, request, decide, topology.clone(), node)).await;
+    }
     if to == shard.id() {
         return at_owner(shard, request, decide).await;
     }
@@ -124,7 +147,7 @@ async fn round(
     };
     let _guard = guard.map_err(failed)?;
     if !shard.unsettled().admits(table.id, &key) {
-        return Err(Failure::overloaded("Too many conditional changes of this core wait for the commit log"));
+        return Err(too_many_unsettled());
     }
     progress.set(Some(CasProgress::Preparing));
     let acceptor = StoredAcceptor::new(&shard, &table, &key);
@@ -161,7 +184,7 @@ async fn round(
                 }
             }
             Command::Read => {
-                let (update, found) = decide(&shard, &request, &key, at.micros()).await?;
+                let (update, found) = decide(&shard, &request, &key, at.micros(), &RowSource::Here).await?;
                 if update.is_some() {
                     plan.check_commit()?;
                 }
@@ -229,4 +252,28 @@ fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
     let now = shard.clock().timestamp();
     let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));
     Ballot::new(micros, scope, runtime::rng::u64())
+}
+
+/// Does a step of a round that another node runs about a partition of this core. Must be polled to its end.
+pub(crate) async fn accept(shard: &Shard, request: PaxosRequest) -> Result<PaxosAnswer, Failure> {
+    let PaxosRequest { table, key, step } = request;
+    let table = replica::wait_for_table(shard, table).await?;
+    let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
+    let lock = shard.store().lock(table.id, &key);
+    let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
+        return Err(Failure::overloaded("Too many conditional changes wait for this partition; nothing was written"));
+    };
+    let _guard = guard.map_err(failed)?;
+    if !shard.unsettled().admits(table.id, &key) {
+        return Err(too_many_unsettled());
+    }
+    let acceptor = StoredAcceptor::new(shard, &table, &key);
+    Ok(match step {
+        PaxosStep::Prepare(ballot) => PaxosAnswer::Promise(acceptor.prepare(ballot).await?),
+        PaxosStep::Settle(proposal) => PaxosAnswer::Acceptance(acceptor.settle(&proposal).await?),
+    })
+}
+
+fn too_many_unsettled() -> Failure {
+    Failure::overloaded("Too many conditional changes of this core wait for the commit log")
 }

@@ -7,11 +7,12 @@
 //! * The answer shows the columns that conditions look at, or all that the statements are about if one tests existence.
 //! * A partition that has only static content counts as a row if static columns are looked at.
 //!
-//! Invariants: runs under the partition's lock, after the promise; the change has the ballot's time and its deletions
-//! the microsecond before, so that a batch may delete and write the same row.
+//! Invariants: runs after the promise, under the partition's lock if this node has it; the change has the ballot's time
+//! and its deletions the microsecond before, so that a batch may delete and write the same row.
 
 use super::conditions::{Asked, Found, Wanted, comparable_of};
 use crate::coordinator::asked_replica::AskedReplica;
+use crate::coordinator::row_source::RowSource;
 use crate::execute::conditional::sums;
 use crate::execute::values::binding::Values;
 use crate::execute::write::mutations::Mutations;
@@ -20,7 +21,6 @@ use crate::messages::data::{
 };
 use crate::paxos::Update;
 use crate::replica::row_sink::RowBlockSink;
-use crate::replica::{self, list_reads};
 use crate::rows::block::{RowBlock, cells_of};
 use crate::rows::commands::row_slice;
 use crate::shard_state::Shard;
@@ -33,19 +33,20 @@ use model::{DecoratedKey, Failure, Partitioner, Table};
 use std::sync::Arc;
 
 /// Decides a request: returns the change to be proposed, if any, and the answer. `timestamp` is the ballot's,
-/// microseconds since 1970.
+/// microseconds since 1970; `source` has the partition.
 pub(crate) async fn decide(
     shard: &Shard,
     request: &ConditionalRequest,
     key: &DecoratedKey,
     timestamp: i64,
+    source: &RowSource,
 ) -> Result<(Option<Update>, Decision), Failure> {
     if request.statements.is_empty() {
         return Ok((None, Decision::unchanged()));
     }
     let bound: Vec<Vec<BoundValue<'_>>> = request.statements.iter().map(|part| borrowed(&part.bound)).collect();
     let asked = Asked::of(shard, &request.table, &request.statements, &bound)?;
-    let found = read(shard, request, key, &asked).await?;
+    let found = read(shard, request, key, &asked, source).await?;
     if !asked.holds(&found)? {
         return Ok((None, Decision { applied: false, rows: shown(request, &asked, &found) }));
     }
@@ -56,7 +57,7 @@ pub(crate) async fn decide(
         let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
         if modify.reads() {
             let change = ListChange::new(modify, &values, &request.key, when);
-            let lists = list_reads::read(shard, &change.reads(shard)?).await?;
+            let lists = source.lists(shard, &change.reads(shard)?).await?;
             change.build(shard, &lists, &mut mutations)?;
         } else {
             mutations.add(shard, modify, &values, when)?;
@@ -78,6 +79,7 @@ async fn read(
     request: &ConditionalRequest,
     key: &DecoratedKey,
     asked: &Asked<'_>,
+    source: &RowSource,
 ) -> Result<Vec<Found>, Failure> {
     let table = &*request.table;
     let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| match table.clustering_len {
@@ -117,8 +119,7 @@ async fn read(
     let rows = RowBlockSink::new(key.partitioner, table, &read);
     let mut sink =
         RowsThere { rows, marked_alone, spare: None, partitioner: key.partitioner, table, read: &read, asked };
-    let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
-    let end = shard.store().read(&read.command, &mut sink).await.map_err(failed)?;
+    let end = source.read(shard, table, read.command.clone(), &mut sink).await?;
     let mut reply = sink.rows.finish(end);
     if let (0, Some(spare)) = (reply.block.rows, sink.spare) {
         reply.block = spare.finish(ReadEnd::Exhausted).block;
@@ -129,8 +130,8 @@ async fn read(
     }
     if reply.scanned.dead > tombstones {
         let placement = shard.placement_of(table)?;
-        let asked = AskedReplica::of_partition(&placement, request.plan.serial(), key.token)?;
-        return Err(asked.met_too_many_tombstones(shard));
+        let asked = AskedReplica::of_partition(&placement, request.plan.serial(), key)?;
+        return Err(asked.met_too_many_tombstones(placement.keyspace().topology()));
     }
     let block = reply.block;
     let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));

@@ -114,7 +114,8 @@ pub(crate) async fn finish_rounds(
     terms: AckTerms,
 ) -> Result<(), Failure> {
     for key in keys {
-        let plan = CasPlan::of_read(terms.consistency, placement.replicas(key.token), placement.live())?;
+        let replicas = placement.replicas(key.token, &key.key);
+        let plan = CasPlan::of_read(terms.consistency, replicas, placement.live())?.by_first(replicas)?;
         let request = ConditionalRequest {
             table: table.clone(),
             key: key.key.to_vec(),
@@ -124,7 +125,8 @@ pub(crate) async fn finish_rounds(
             now_in_seconds: 0,
             timeout: terms.timeout,
         };
-        let decided = cas::coordinate(shard, request, decision::decide).await;
+        let topology = placement.keyspace().topology();
+        let decided = cas::coordinate(shard, topology, request, decision::decide).await;
         decided.map_err(|failure| plan.failure_of_read(failure))?;
     }
     Ok(())
@@ -141,7 +143,8 @@ async fn decide(
 ) -> Result<Rows, Failure> {
     let shown: Arc<[ColumnId]> = shown.into();
     let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
-    let plan = plan_change(shard, table, &key, serial, parameters.consistency);
+    let placement = shard.placement_of(table)?;
+    let plan = plan_change(shard, &placement, &key, serial, parameters.consistency);
     if plan.is_err() {
         // As in Cassandra, errors in the conditions are reported first.
         decision::check(shard, table, &parts)?;
@@ -157,21 +160,22 @@ async fn decide(
         now_in_seconds,
         timeout,
     };
-    let decided = cas::coordinate(shard, request, decision::decide).await?;
+    let topology = placement.keyspace().topology();
+    let decided = cas::coordinate(shard, topology, request, decision::decide).await?;
     Ok(answer(table, &shown, decided))
 }
 
 /// The plan of a change of the partition `key`, decided at the level `serial` and written at the level `commit`.
 fn plan_change(
     shard: &Shard,
-    table: &Table,
+    placement: &TablePlacement,
     key: &[u8],
     serial: Consistency,
     commit: Consistency,
 ) -> Result<CasPlan, Failure> {
-    let placement = shard.placement_of(table)?;
     check_conditional(serial, commit, placement.keyspace().levels())?;
-    CasPlan::of_change(serial, commit, placement.replicas(shard.partitioner().token(key)), placement.live())
+    let replicas = placement.replicas(shard.partitioner().token(key), key);
+    CasPlan::of_change(serial, commit, replicas, placement.live())?.by_first(replicas)
 }
 
 /// Evaluates the next statement of a batch. Fails unless it is in the partition of those before it.

@@ -88,7 +88,7 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
         loop {
             let limits = PageLimits { rows_max: left, bytes_max: Some(PAGE_BYTES_MAX) };
             let reply = read_key(shard, plan, key.clone(), resume, limits, true).await?;
-            plan.count(shard, &mut met, reply.scanned, Some(key), limit)?;
+            plan.count(&mut met, reply.scanned, Some(key), limit)?;
             bytes += reply.block.bytes.len();
             if bytes > RESULT_BYTES_MAX {
                 return Err(result_too_large());

@@ -5,7 +5,7 @@
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use crate::coordinator::batch_log::write_logged;
-use crate::coordinator::write::{plan, write};
+use crate::coordinator::write::{PlannedWrite, plan, write};
 use crate::execute::values::binding::{Values, wrong_count_in_batch};
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -19,7 +19,7 @@ use crate::request::{AckTerms, Answer, Response, Session};
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cluster::consistency::{check_batch, check_reading_write};
-use cluster::plan::{WritePlan, WriteType};
+use cluster::plan::WriteType;
 use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
@@ -247,14 +247,14 @@ impl Building {
             None => {
                 // Locks must be released, so the write goes on without its client.
                 runtime::spawn(running);
-                Err(plan.expired())
+                Err(plan.plan.expired())
             }
         }
     }
 
     /// The plan of the first change that depends on what is stored, if there is one. Fails if any of them cannot be
     /// written: before locks are taken.
-    fn plan_readings(&self, shard: &Shard, timeout: Duration) -> Result<Option<WritePlan>, Failure> {
+    fn plan_readings(&self, shard: &Shard, timeout: Duration) -> Result<Option<PlannedWrite>, Failure> {
         let write_type = match self.kind {
             Some(BatchKind::Logged) => WriteType::Batch,
             Some(BatchKind::Unlogged | BatchKind::Counter) => WriteType::UnloggedBatch,
@@ -264,7 +264,8 @@ impl Building {
         for later in &self.later {
             if let (Later::Reading(change), Some(consistency)) = (later, self.level) {
                 let terms = AckTerms { consistency, timeout };
-                let plan = plan(shard, change.table(), change.key(shard.partitioner()).token, write_type, &terms)?;
+                let key = change.key(shard.partitioner());
+                let plan = plan(shard, change.table(), (key.token, &key.key), write_type, &terms)?;
                 first.get_or_insert(plan);
             }
         }

@@ -1,7 +1,7 @@
 //! Batches with changes that depend on what is stored: elements of lists by index or by value.
 //!
-//! 1. The partitions of such changes are locked on the cores that own them, one after another in the order of table and
-//!    token; each lock is granted together with the lists asked for.
+//! 1. The lists in partitions of other nodes are read. The partitions of this node are locked on the cores that own
+//!    them, one after another in the order of table and token; each lock is granted together with the lists asked for.
 //! 2. All mutations are built from the lists as they were before the batch. Those of later statements are added after
 //!    them, so that list elements are in the order of the statements. They are written like those of any batch.
 //! 3. The locks are released.
@@ -9,6 +9,8 @@
 //! Invariants: locks are taken in the same order everywhere, so that two batches never wait for each other; every lock
 //! that was taken is released, whatever happens in between.
 
+use crate::coordinator::remote::Asked;
+use crate::coordinator::row_source::{RowSource, told};
 use crate::coordinator::too_many_calls;
 use crate::execute::values::binding::Values;
 use crate::execute::write::mutations::Mutations;
@@ -17,7 +19,7 @@ use crate::messages::data::{ListChange, ListsByRow, LockRequest, OwnedBound, Wri
 use crate::shard_state::Shard;
 use cql::plan::Modify;
 use model::token::Token;
-use model::{Failure, TableId};
+use model::{Consistency, Failure, TableId};
 use runtime::ShardId;
 use std::collections::BTreeMap;
 
@@ -66,15 +68,24 @@ pub(super) async fn lock_and_build(
 ) -> Result<(), Failure> {
     // Keys with the same token share a lock.
     let mut locks: BTreeMap<(TableId, Token), (ShardId, LockRequest)> = BTreeMap::new();
+    let mut found = ListsByRow::new();
     for later in later {
         let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key(shard.partitioner()));
-        let to = shard.lock_holder(change.table(), key.token)?;
-        let (_, lock) =
-            locks.entry((table, key.token)).or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));
-        lock.reads.extend(change.reads(shard)?);
+        let placement = shard.placement_of(change.table())?;
+        let topology = placement.keyspace().topology();
+        let first = placement.replicas(key.token, &key.key).natural().next();
+        let Some(first) = first.filter(|first| first.node != topology.here()) else {
+            let to = ShardId(placement.shard_of(topology.here(), key.token));
+            let lock = locks.entry((table, key.token));
+            let (_, lock) = lock.or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));
+            lock.reads.extend(change.reads(shard)?);
+            continue;
+        };
+        let source = RowSource::Node(Asked::new(topology, first.node, shard.config().read_timeout));
+        let lists = Box::pin(source.lists(shard, &change.reads(shard)?)).await;
+        found.extend(lists.map_err(|failure| told(&placement, Consistency::One, &key, failure))?);
     }
-    let mut found = ListsByRow::new();
     for (to, lock) in locks.into_values() {
         if to != shard.id() && !shard.mailbox().has_room() {
             return Err(too_many_calls());

@@ -2,13 +2,16 @@
 //!
 //! They run under the lock of their partition: read, build the mutation, write, unlock. So no two of them read the same
 //! version of a list; writes that do not read take no lock and do not wait. A change that is a request of its own runs
-//! on the core that owns the partition; `batch_locks` handles those of batches.
+//! on the core that owns the partition; `batch_locks` handles those of batches. If another node has the partition, the
+//! lists are read and the mutation is built here without a lock, as in Cassandra.
 
+use crate::coordinator::row_source::RowSource;
+use crate::coordinator::write::Routed;
 use crate::execute::values::binding::Values;
 use crate::execute::write::cells::Cells;
 use crate::execute::write::mutations::{Change, Mutations, Rows, ttl};
 use crate::messages::data::{ListChange, ListRead, Lists, ListsByRow, WriteTimes, borrowed, owned};
-use crate::replica::{self, list_reads};
+use crate::replica;
 use crate::shard_state::Shard;
 use cql::plan::{Modify, Operation};
 use model::mutation::Clustering;
@@ -116,11 +119,16 @@ pub(crate) async fn apply(shard: &Shard, change: &ListChange) -> Result<(), Fail
     let table = change.table().id;
     let failed = |error| replica::failure(&shard.schema(), Some(table), error);
     let _guard = shard.store().lock(table, &change.key(shard.partitioner())).await.map_err(failed)?;
-    let found = list_reads::read(shard, &change.reads(shard)?).await?;
-    let mut mutations = Mutations::default();
-    change.build(shard, &found, &mut mutations)?;
-    for routed in mutations.finish()? {
+    for routed in mutations(shard, change, &RowSource::Here).await? {
         replica::mutate(shard, routed.mutation, false).await?;
     }
     Ok(())
+}
+
+/// What a change writes, by the lists that its partition has.
+pub(crate) async fn mutations(shard: &Shard, change: &ListChange, source: &RowSource) -> Result<Vec<Routed>, Failure> {
+    let found = source.lists(shard, &change.reads(shard)?).await?;
+    let mut mutations = Mutations::default();
+    change.build(shard, &found, &mut mutations)?;
+    mutations.finish()
 }

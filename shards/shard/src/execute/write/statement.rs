@@ -1,7 +1,8 @@
 //! INSERT, UPDATE and DELETE that are requests of their own.
 
-use super::batch;
 use super::mutations::Mutations;
+use super::{batch, list_changes};
+use crate::coordinator::row_source::{RowSource, told};
 use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
@@ -62,22 +63,27 @@ async fn modify_reading(
             return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
         }
     };
-    let token = change.key(shard.partitioner()).token;
-    let mut plan = plan(shard, &modify.table, token, WriteType::Simple, terms)?;
-    // This node is the only one, so there is one replica at most.
-    let Some(replica) = plan.targets().next() else { return Ok(()) };
+    let key = change.key(shard.partitioner());
+    let plan = plan(shard, &modify.table, (key.token, &key.key), WriteType::Simple, terms)?;
+    let Some(replica) = plan.replica() else { return Ok(()) };
+    if let Some(asked) = plan.elsewhere(replica, terms.timeout) {
+        let source = RowSource::Node(asked);
+        let built = list_changes::mutations(shard, &change, &source);
+        return match runtime::timeout(terms.timeout, Box::pin(built)).await {
+            Some(Ok(mutations)) => write(shard, mutations, terms).await,
+            Some(Err(failure)) => {
+                let placement = shard.placement_of(&modify.table)?;
+                Err(told(&placement, terms.consistency, &key, failure))
+            }
+            None => plan.finish(replica, None),
+        };
+    }
     let (to, owner) = (ShardId(replica.shard), shard.clone());
     let mut call = Box::pin(async move { owner.call(to, Request::ChangeLists(Box::new(change))).await.done() });
-    match runtime::timeout(terms.timeout, call.as_mut()).await {
-        Some(Ok(())) => {
-            plan.acknowledged(replica);
-            Ok(())
-        }
-        Some(Err(failure)) => plan.failed(replica, failure, &shard.topology()).map_or(Ok(()), Err),
-        None => {
-            // What is in the log must also reach the memtable, so the write goes on without its client.
-            runtime::spawn(call);
-            Err(plan.expired())
-        }
+    let written = runtime::timeout(terms.timeout, call.as_mut()).await;
+    if written.is_none() {
+        // What is in the log must also reach the memtable, so the write goes on without its client.
+        runtime::spawn(call);
     }
+    plan.finish(replica, written)
 }

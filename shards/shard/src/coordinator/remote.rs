@@ -1,0 +1,255 @@
+//! Asking other nodes for what they own.
+//!
+//! 1. A request carries the epoch of the placement by which it was planned. The port `Peers` takes it to the node.
+//! 2. A node that knows a later epoch, by which another node has the partition, says so. Then this one waits until it
+//!    has reached that epoch too and asks the node that it finds there, which may be itself.
+//! 3. Failures of the other node keep their code and text; if there is no answer, the failure says why not, and the
+//!    plan makes of it what the client gets.
+//!
+//! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
+
+use crate::messages::data::{FragmentRequest, ReadReply, ReadRequest};
+use crate::paxos::ballot::Ballot;
+use crate::paxos::{Acceptance, Promise, Proposal, Update};
+use crate::peer::answer::{self, Refusal};
+use crate::peer::head::Head;
+use crate::peer::paxos::{self, Round};
+use crate::peer::{reads, rows};
+use crate::ports::{PeerFailure, PeerLane};
+use crate::shard_state::Shard;
+use crate::verbs::Verb;
+use cluster::placement::Replica;
+use cluster::topology::{Node, NodeIndex, Topology};
+use model::failure::{Detail, FailureReason, Outcome};
+use model::fragment_block::FragmentBlock;
+use model::query::{Partitions, ReadCommand};
+use model::{DecoratedKey, ErrorCode, Failure, Mutation, Table, TableId, Token};
+use runtime::Instant;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// Bytes of a request besides its mutation, keys and values, roughly.
+const REQUEST_BYTES: usize = 256;
+
+/// A node that is asked, and until when.
+#[derive(Clone)]
+pub(crate) struct Asked {
+    /// The nodes by which the request was planned.
+    topology: Rc<Topology>,
+    node: NodeIndex,
+    deadline: Instant,
+}
+
+impl Asked {
+    /// The node at a position of `topology`, which must answer within `timeout`.
+    pub(crate) fn new(topology: &Rc<Topology>, node: NodeIndex, timeout: Duration) -> Asked {
+        Asked { topology: topology.clone(), node, deadline: runtime::now().after(timeout) }
+    }
+
+    /// Applies a mutation of `table`; of a counter table with amounts in the place of counters.
+    pub(crate) async fn mutate(&self, shard: &Shard, table: &Table, mutation: &Mutation) -> Result<(), Failure> {
+        let verb = if table.is_counter() { Verb::CounterMutation } else { Verb::Mutation };
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(mutation.bytes());
+        let at = (mutation.token(), mutation.key());
+        let answer = self.owner(shard, table, at, verb, mutation.bytes().len(), write).await?;
+        read_result(verb, &answer, |result| result.is_empty().then_some(()))
+    }
+
+    /// Reads a partition, or the part of a range that the core `replica.shard` of the node has.
+    pub(crate) async fn read(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        replica: Replica,
+        request: &ReadRequest,
+    ) -> Result<ReadReply, Failure> {
+        let core = self.core(replica);
+        let write = |out: &mut Vec<u8>| reads::push(out, request, core);
+        let answer = self.reading(shard, table, &request.command, Verb::Read, write).await?;
+        read_result(Verb::Read, &answer, |result| rows::decode(shard.partitioner(), result))
+    }
+
+    /// Reads the fragments of a partition.
+    pub(crate) async fn read_fragments(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        request: &FragmentRequest,
+    ) -> Result<FragmentBlock, Failure> {
+        let core = self.core(Replica { node: self.node, shard: 0 });
+        let write = |out: &mut Vec<u8>| reads::push_fragments(out, request, core);
+        let answer = self.reading(shard, table, &request.command, Verb::ReadFragments, write).await?;
+        read_result(Verb::ReadFragments, &answer, |result| {
+            FragmentBlock::decode(shard.partitioner(), result.to_vec(), request.command.reversed).ok()
+        })
+    }
+
+    /// Asks the acceptor of a partition for a promise.
+    pub(crate) async fn prepare(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        key: &DecoratedKey,
+        ballot: Ballot,
+    ) -> Result<Promise<Update>, Failure> {
+        let round = Round { table: table.id, key: key.clone(), asked: ballot };
+        let write = |out: &mut Vec<u8>| round.encode(out);
+        let verb = Verb::PaxosPrepare;
+        let answer = self.owner(shard, table, (key.token, &key.key), verb, REQUEST_BYTES, write).await?;
+        read_result(verb, &answer, paxos::promise)
+    }
+
+    /// Asks the acceptor of a partition, its only one, to accept and commit.
+    pub(crate) async fn settle(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        key: &DecoratedKey,
+        proposal: Proposal<Update>,
+    ) -> Result<Acceptance, Failure> {
+        let room = REQUEST_BYTES + proposal.update.as_ref().map_or(0, Vec::len);
+        let round = Round { table: table.id, key: key.clone(), asked: proposal };
+        let write = |out: &mut Vec<u8>| round.encode(out);
+        let verb = Verb::PaxosSettle;
+        let answer = self.owner(shard, table, (key.token, &key.key), verb, room, write).await?;
+        read_result(verb, &answer, paxos::acceptance)
+    }
+
+    /// Truncates a table on the node.
+    pub(crate) async fn truncate(&self, shard: &Shard, table: TableId) -> Result<(), Failure> {
+        let verb = Verb::Truncate;
+        let mut body = self.head().body(table.0.len());
+        body.extend_from_slice(&table.0);
+        let answer = self.send(shard, verb, body).await.map_err(|refusal| failure_of(verb, refusal))?;
+        read_result(verb, &answer, |result| result.is_empty().then_some(()))
+    }
+
+    fn head(&self) -> Head {
+        Head { epoch: self.topology.epoch() }
+    }
+
+    fn node(&self) -> &Node {
+        self.topology.node(self.node)
+    }
+
+    fn core(&self, replica: Replica) -> reads::AskedCore {
+        reads::AskedCore { core: replica.shard, cores: self.node().shards.shards }
+    }
+
+    /// Sends a read: that of a partition to its owner, that of a range to this node alone.
+    async fn reading(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        command: &ReadCommand,
+        verb: Verb,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Vec<u8>, Failure> {
+        match &command.partitions {
+            Partitions::Key(key) => self.owner(shard, table, (key.token, &key.key), verb, REQUEST_BYTES, write).await,
+            Partitions::Range(_) => {
+                let mut body = self.head().body(REQUEST_BYTES);
+                write(&mut body);
+                self.send(shard, verb, body).await.map_err(|refusal| failure_of(verb, refusal))
+            }
+        }
+    }
+
+    /// Asks the node that has a key, this one at first. Returns the answer, whose result follows its first bytes.
+    async fn owner(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        (token, key): (Token, &[u8]),
+        verb: Verb,
+        room: usize,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Vec<u8>, Failure> {
+        let mut asked = self.clone();
+        loop {
+            let mut body = asked.head().body(room);
+            write(&mut body);
+            let refusal = match asked.send(shard, verb, body).await {
+                Ok(answer) => return Ok(answer),
+                Err(refusal) => refusal,
+            };
+            let known = asked.topology.epoch();
+            let Refusal::Moved(epoch) = refusal else { return Err(failure_of(verb, refusal)) };
+            let left = asked.deadline.since(runtime::now());
+            if epoch <= known || runtime::timeout(left, shard.epoch_reached(epoch)).await.is_none() {
+                return Err(no_answer(verb, FailureReason::IncompatibleSchema, Outcome::NotApplied));
+            }
+            let placement = shard.placement_of(table)?;
+            let Some(first) = placement.replicas(token, key).natural().next() else {
+                return Err(no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied));
+            };
+            asked.topology = placement.keyspace().topology().clone();
+            asked.node = first.node;
+        }
+    }
+
+    /// Sends a request to the node, which may be this one. Returns the answer if it has a result.
+    async fn send(&self, shard: &Shard, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
+        let answered = if self.node == self.topology.here() {
+            let served = shard.serve_as_peer(verb, &body);
+            runtime::timeout(self.deadline.since(runtime::now()), served).await.map(|answer| match answer {
+                Ok(answer) => Ok(answer),
+                Err(_) => Err(PeerFailure::Refused),
+            })
+        } else {
+            let call = shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline);
+            runtime::timeout(self.deadline.since(runtime::now()), call).await
+        };
+        let answer = match answered.unwrap_or(Err(PeerFailure::NoAnswer)) {
+            Ok(answer) => answer,
+            Err(PeerFailure::Overloaded) => {
+                return Err(Failure::overloaded("Too much waits for another node; nothing was sent").into());
+            }
+            Err(PeerFailure::NotSent) => {
+                return Err(no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied).into());
+            }
+            Err(PeerFailure::Refused) => {
+                return Err(no_answer(verb, FailureReason::Unknown, Outcome::NotApplied).into());
+            }
+            Err(PeerFailure::NoAnswer) => {
+                return Err(no_answer(verb, FailureReason::Timeout, Outcome::Unknown).into());
+            }
+        };
+        match answer::decode(&answer) {
+            Some(Ok(_)) => Ok(answer),
+            Some(Err(refusal)) => Err(refusal),
+            None => Err(unreadable(verb).into()),
+        }
+    }
+}
+
+/// Reads the result of an answer.
+fn read_result<T>(verb: Verb, answer: &[u8], read: impl FnOnce(&[u8]) -> Option<T>) -> Result<T, Failure> {
+    match answer::decode(answer) {
+        Some(Ok(result)) => read(result).ok_or_else(|| unreadable(verb)),
+        _ => Err(unreadable(verb)),
+    }
+}
+
+/// The failure for an answer that does not decode.
+fn unreadable(verb: Verb) -> Failure {
+    no_answer(verb, FailureReason::Unknown, Outcome::Unknown)
+}
+
+/// The failure of a replica that did not answer; the plan tells the client what follows from that.
+fn no_answer(verb: Verb, reason: FailureReason, outcome: Outcome) -> Failure {
+    let code = match verb {
+        Verb::Read | Verb::ReadFragments => ErrorCode::ReadFailure,
+        _ => ErrorCode::WriteFailure,
+    };
+    Failure { code, text: reason.name().into(), detail: Detail::Replica { reason }, outcome }
+}
+
+fn failure_of(verb: Verb, refusal: Refusal) -> Failure {
+    match refusal {
+        Refusal::Failed(failure) => failure,
+        Refusal::Moved(_) | Refusal::Behind(_) | Refusal::UnknownTable(_) => {
+            no_answer(verb, FailureReason::IncompatibleSchema, Outcome::NotApplied)
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Bodies of the requests for data that nodes send each other, and of their answers, as bytes.
+//!
+//! | file | what it describes |
+//! |---|---|
+//! | `head` | what every request begins with |
+//! | `answer` | what every answer begins with: a result, a failure, or why the request must be planned again |
+//! | `reads` | the request of a read |
+//! | `rows` | the rows that a read returns |
+//! | `paxos` | proposals, promises and acceptances |
+//!
+//! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
+//!
+//! All integers are little-endian. The first byte of a body is its version. Tables and columns are named by their ids,
+//! which are the same on all nodes; tokens have the form of CQL's `token()`.
+//!
+//! Invariants: no bytes make a decoder panic or allocate more than a small multiple of their number; what was encoded
+//! decodes to the same value on a node that knows the table.
+
+pub(crate) mod answer;
+mod bytes;
+pub(crate) mod head;
+pub(crate) mod paxos;
+pub(crate) mod reads;
+pub(crate) mod rows;

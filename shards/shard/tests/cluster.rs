@@ -1,0 +1,11 @@
+//! Clusters of nodes through [`shard::Shard`] in the simulator, with a network in memory.
+
+#[path = "cluster/network.rs"]
+mod network;
+#[path = "cluster/world.rs"]
+mod world;
+
+#[path = "cluster/failures.rs"]
+mod failures;
+#[path = "cluster/statements.rs"]
+mod statements;
