@@ -1,6 +1,7 @@
 //! Cores and memory of the machine, and what processes have used of them.
 
 use std::io::Read;
+use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
@@ -58,6 +59,11 @@ pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// The first address of a host name, by a blocking call, for use before any shard runs.
+pub fn resolve(name: &str) -> Option<IpAddr> {
+    (name, 0).to_socket_addrs().ok()?.map(|address| address.ip()).next()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -65,6 +71,8 @@ mod tests {
     #[test]
     fn the_machine_answers() {
         assert!(cores() >= 1);
+        assert!(resolve("localhost").is_some_and(|ip| ip.is_loopback()));
+        assert_eq!(resolve("nohost.invalid"), None);
         assert!(available_memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
         assert!(resident_memory_bytes().is_none_or(|bytes| bytes > 1 << 16));
         assert!(process_cpu(std::process::id()).is_some());

@@ -3,9 +3,9 @@
 use clap::{Parser, ValueEnum};
 use server::Config;
 use server::config::archiving::{ARCHIVING_FILE, refuse_archiving};
-use server::config::{ConfigError, DataDirectories, FILE_BYTES_MAX, units};
+use server::config::{ConfigError, DataDirectories, FILE_BYTES_MAX, seeds_of, units};
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Starts a Helenus node: CQL on port 9042, shard-aware CQL on port 19042, metrics over HTTP on port 7199.
 #[derive(Parser, Debug)]
@@ -20,6 +20,9 @@ pub(crate) struct Arguments {
     /// The node's address, a loopback one [default: 127.0.0.1]
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
+    /// Nodes of the cluster to join: 127.0.0.1,127.0.0.2 [default: a cluster of its own]
+    #[arg(long, value_name = "LIST")]
+    seeds: Option<String>,
     /// The CQL port [default: 9042]
     #[arg(long)]
     port: Option<u16>,
@@ -96,15 +99,15 @@ impl Arguments {
             Some(path) => runtime::machine::read_text(path, FILE_BYTES_MAX as u64)
                 .map_err(|e| ConfigError(format!("--config {}: {e}", path.display())))?,
         };
-        if let Some(path) = &self.config {
-            let archiving = path.with_file_name(ARCHIVING_FILE);
-            match runtime::machine::read_text(&archiving, FILE_BYTES_MAX as u64) {
-                Ok(text) => refuse_archiving(&text)?,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-                Err(error) => return Err(ConfigError(format!("{}: {error}", archiving.display()))),
-            }
+        let beside = |name: &str| match &self.config {
+            Some(path) => text_of(&path.with_file_name(name)),
+            None => Ok(None),
+        };
+        if let Some(text) = beside(ARCHIVING_FILE)? {
+            refuse_archiving(&text)?;
         }
         let mut config = Config::read(&file, &self.define)?;
+        config.file.clone_from(&self.config);
         if let Some(directories) = DataDirectories::new(self.data_dir) {
             config.node.directories = directories;
         }
@@ -115,6 +118,10 @@ impl Arguments {
         if let Some(port) = self.port {
             config.node.native_port = port;
         }
+        if let Some(seeds) = &self.seeds {
+            config.seed_names = seeds_of(seeds)?;
+        }
+        config.discover(&beside, &runtime::machine::resolve)?;
         config.node.memory_bytes = match self.memory.or(runtime::machine::available_memory_bytes().map(|free| free / 2))
         {
             Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),
@@ -131,6 +138,15 @@ impl Arguments {
             return Err(ConfigError(format!("--cores {shards}: a number from 1 to {SHARDS_MAX} is needed")));
         }
         Ok(Settings { config, shards, cpus, backend })
+    }
+}
+
+/// The text of a file, if it is there.
+fn text_of(path: &Path) -> Result<Option<String>, ConfigError> {
+    match runtime::machine::read_text(path, FILE_BYTES_MAX as u64) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ConfigError(format!("{}: {error}", path.display()))),
     }
 }
 
@@ -170,13 +186,27 @@ mod tests {
 
     #[test]
     fn arguments_beat_the_file() {
-        let given = ["--listen", "127.0.0.9", "--port", "9999", "--cores", "3", "--memory", "1G", "-D", "num_tokens=4"];
+        let given = [
+            "--listen",
+            "127.0.0.9",
+            "--port",
+            "9999",
+            "--cores",
+            "3",
+            "--memory",
+            "1G",
+            "-D",
+            "num_tokens=4",
+            "--seeds",
+            "127.0.0.3",
+        ];
         let settings = settings(&given).expect("valid");
         assert_eq!(settings.shards, 3);
         assert_eq!(settings.config.node.native_port, 9999);
         assert_eq!(settings.config.node.rpc_address.to_string(), "127.0.0.9");
         assert_eq!((settings.config.node.memory_bytes, settings.config.node.num_tokens), (1 << 30, 4));
         assert_eq!(settings.backend, runtime::Backend::Uring);
+        assert_eq!(settings.config.node.seeds, ["127.0.0.3:7000".parse().expect("an address")]);
     }
 
     #[test]
@@ -199,6 +229,8 @@ mod tests {
         assert!(settings(&["--cores", "1024"]).is_ok());
         assert!(settings(&["--listen", "0.0.0.0"]).is_err());
         assert!(settings(&["-D", "nonsense=1"]).is_err());
+        assert!(settings(&["--seeds", ","]).is_err());
+        assert!(settings(&["-D", "endpoint_snitch=GossipingPropertyFileSnitch"]).is_err(), "its file is not there");
         assert!(settings(&["--config", "/nonexistent.yaml"]).is_err());
     }
 

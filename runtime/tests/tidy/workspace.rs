@@ -99,7 +99,12 @@ pub(crate) const CRATES: &[Crate] = &[
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,
-        layers: &[&["gossip", "replication", "topology"], &["consistency", "metadata"], &["placement"], &["plan"]],
+        layers: &[
+            &["gossip", "replication", "snitch", "topology"],
+            &["consistency", "metadata"],
+            &["placement"],
+            &["plan"],
+        ],
     },
     Crate {
         name: "consensus",

@@ -4,6 +4,7 @@
 //! Modules, from the bottom up; each imports only those before it:
 //! 1. [`topology`]: nodes, their tokens, data centres and racks, and which of them are alive. [`replication`]: the
 //!    strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them live.
+//!    [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests.
@@ -16,4 +17,5 @@ pub mod metadata;
 pub mod placement;
 pub mod plan;
 pub mod replication;
+pub mod snitch;
 pub mod topology;

@@ -12,6 +12,7 @@
 
 pub mod archiving;
 mod compaction;
+mod discovery;
 mod disk;
 mod given;
 mod guardrails;
@@ -23,6 +24,9 @@ pub mod sstables;
 mod thresholds;
 pub mod units;
 
+use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
+use cluster::snitch::Snitch;
+pub use discovery::{SEEDS_MAX, seeds_of};
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
 use model::{Partitioner, RingToken};
@@ -56,10 +60,21 @@ pub struct Config {
     pub connections_per_ip_max: usize,
     /// `internode_*`: links to other nodes.
     pub internode: ::internode::Options,
+    /// The `cassandra.yaml` that was read, if any.
+    pub file: Option<PathBuf>,
+    /// `endpoint_snitch`.
+    pub snitch: Snitch,
+    /// The seeds of `seed_provider` as they were given: hosts with a port or without. [`Config::discover`] finds their
+    /// addresses.
+    pub seed_names: Vec<String>,
+    /// `phi_convict_threshold`.
+    pub phi_convict_threshold: f64,
     /// Options that have no effect here and were given a value other than their default.
     pub unused: Vec<Unused>,
 }
 
+/// The version of Cassandra that the node behaves like.
+pub const RELEASE_VERSION: &str = "5.0.9";
 /// The most connections of a node if the configuration gives no number or -1.
 pub const CONNECTIONS_MAX: usize = 64 << 10;
 /// The most connections from one client address if the configuration gives no number or -1.
@@ -89,6 +104,10 @@ impl Default for Config {
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
             internode: ::internode::Options::default(),
+            file: None,
+            snitch: Snitch::default(),
+            seed_names: Vec::new(),
+            phi_convict_threshold: PHI_CONVICT_THRESHOLD,
             unused: Vec::new(),
         }
     }
@@ -259,6 +278,10 @@ impl Given {
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             internode: self.internode()?,
+            file: default.file,
+            snitch: self.snitch()?,
+            seed_names: self.seeds()?,
+            phi_convict_threshold: self.phi_convict_threshold()?,
             unused,
         };
         self.same_address("broadcast_address", "listen_address", config.node.listen_address)?;

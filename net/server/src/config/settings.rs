@@ -165,7 +165,7 @@ impl Config {
             ("commit_failure_policy", self.commit_failure_policy.name().into()),
             ("data_file_directories", format!("[{}]", node.directories)),
             ("disk_failure_policy", self.disk_failure_policy.name().into()),
-            ("endpoint_snitch", "SimpleSnitch".into()),
+            ("endpoint_snitch", self.snitch.name().into()),
             ("listen_address", node.listen_address.to_string()),
             ("metrics_port", self.metrics_port.unwrap_or_default().to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn settings_are_defaults_then_what_was_given_then_what_is_used() {
         let file = "cluster_name: 'A B'\nconcurrent_reads: 7\nread_request_timeout: 3s\nhinted_handoff_disabled_datacenters: \
-                    [a, b]\nseed_provider:\n  - class_name: S\n    parameters:\n      - seeds: 1.2.3.4,5.6.7.8\nserver_encryption_options:\n  keystore_password: x\n";
+                    [a, b]\nseed_provider:\n  - class_name: SimpleSeedProvider\n    parameters:\n      - seeds: 1.2.3.4,5.6.7.8\nserver_encryption_options:\n  keystore_password: x\n";
         let config = Config::read(file, &["num_tokens=4".into()]).expect("valid");
         for (name, expected) in [
             ("cluster_name", Some("A B")),
@@ -211,7 +211,7 @@ mod tests {
             ("concurrent_writes", Some("32")),
             ("read_request_timeout", Some("3000ms")),
             ("hinted_handoff_disabled_datacenters", Some("[a, b]")),
-            ("seed_provider.class_name", Some("S")),
+            ("seed_provider.class_name", Some("SimpleSeedProvider")),
             ("server_encryption_options.keystore_password", Some("<REDACTED>")),
             ("server_encryption_options.enabled", Some("false")),
             ("server_encryption_options", None),

@@ -135,7 +135,6 @@ fn files_of_cassandra_are_taken() {
     let without_effect = [
         "allocate_tokens_for_local_replication_factor",
         "inter_dc_tcp_nodelay",
-        "seed_provider",
         "transparent_data_encryption_options.key_alias",
         "transparent_data_encryption_options.key_provider",
     ];

@@ -17,9 +17,13 @@ pub(super) const KEYS: &[Key] = &[
     unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
     unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
     unused("auto_bootstrap", FLAG, "true", ALONE),
-    unused("seed_provider", CLASS, "", ALONE),
-    refused("endpoint_snitch", TEXT, "", "data centres and racks of other snitches are not there")
-        .takes(&["SimpleSnitch"]),
+    read("seed_provider", CLASS, "", "`SimpleSeedProvider`; without it, the node is its own seed"),
+    read(
+        "endpoint_snitch",
+        TEXT,
+        "",
+        "Simple, GossipingPropertyFile, PropertyFile or RackInferring; their files are read beside `cassandra.yaml`",
+    ),
     read("listen_address", TEXT, "", "a loopback address"),
     refused("listen_interface", TEXT, "", "interfaces are not looked up; `listen_address` takes an address"),
     unused("listen_interface_prefer_ipv6", FLAG, "false", "belongs to `listen_interface`"),
@@ -39,7 +43,7 @@ pub(super) const KEYS: &[Key] = &[
     unused("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", ALONE)
         .older(&[("dynamic_snitch_update_interval_in_ms", Milliseconds)]),
     unused("failure_detector", TEXT, "FailureDetector", ALONE),
-    unused("phi_convict_threshold", DECIMAL, "8.0", ALONE),
+    read("phi_convict_threshold", DECIMAL, "8.0", ""),
     unused("severity_during_decommission", DECIMAL, "0.0", ALONE),
     unused("block_for_peers_in_remote_dcs", FLAG, "false", ALONE),
     unused("block_for_peers_timeout_in_secs", INTEGER, "10", ALONE),

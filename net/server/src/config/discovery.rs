@@ -1,0 +1,202 @@
+//! How a node finds the others and says where it is: `seed_provider`, `phi_convict_threshold`, `endpoint_snitch` with
+//! the file that it reads beside `cassandra.yaml`.
+
+use super::given::Given;
+use super::{Config, ConfigError, error};
+use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
+use cluster::snitch::{Location, Snitch};
+use serde_norway::Value;
+use std::net::{IpAddr, SocketAddr};
+
+/// Most seeds of a node.
+pub const SEEDS_MAX: usize = 64;
+
+impl Given {
+    /// `endpoint_snitch`.
+    pub(super) fn snitch(&self) -> Result<Snitch, ConfigError> {
+        let Some(name) = self.text("endpoint_snitch")? else { return Ok(Snitch::default()) };
+        let class = if name.contains('.') { name.clone() } else { format!("org.apache.cassandra.locator.{name}") };
+        match Snitch::named(&name) {
+            Some(snitch) => Ok(snitch),
+            None => error(format!("Unable to find snitch class '{class}'")),
+        }
+    }
+
+    /// `phi_convict_threshold`.
+    pub(super) fn phi_convict_threshold(&self) -> Result<f64, ConfigError> {
+        const NAME: &str = "phi_convict_threshold";
+        let Some(text) = self.text(NAME)? else { return Ok(PHI_CONVICT_THRESHOLD) };
+        match text.parse::<f64>() {
+            Ok(phi) if (5.0..=16.0).contains(&phi) => Ok(phi),
+            _ => error(format!("{NAME} must be between 5 and 16, but was {text}")),
+        }
+    }
+
+    /// The seeds of `seed_provider`, as hosts with a port or without; empty if it is not given.
+    pub(super) fn seeds(&self) -> Result<Vec<String>, ConfigError> {
+        const NAME: &str = "seed_provider";
+        let Some(provider) = self.take(NAME) else { return Ok(Vec::new()) };
+        let class = provider.get("class_name").and_then(Value::as_str).unwrap_or_default();
+        if class.rsplit('.').next() != Some("SimpleSeedProvider") {
+            return error(format!("{NAME}: {class} is not supported, only SimpleSeedProvider is"));
+        }
+        let parameters = match provider.get("parameters") {
+            Some(Value::Sequence(list)) => list.first(),
+            other => other,
+        };
+        match parameters.and_then(|parameters| parameters.get("seeds")).and_then(Value::as_str) {
+            Some(seeds) => seeds_of(seeds),
+            None => error("The seed provider lists no seeds."),
+        }
+    }
+}
+
+/// The seeds of a list with commas.
+///
+/// # Errors
+/// If there are none, or more than [`SEEDS_MAX`].
+pub fn seeds_of(list: &str) -> Result<Vec<String>, ConfigError> {
+    let seeds: Vec<String> =
+        list.split(',').map(str::trim).filter(|seed| !seed.is_empty()).map(str::to_owned).collect();
+    match seeds.len() {
+        0 => error("The seed provider lists no seeds."),
+        count if count > SEEDS_MAX => error(format!("seed_provider: {count} seeds, at most {SEEDS_MAX}")),
+        _ => Ok(seeds),
+    }
+}
+
+impl Config {
+    /// Finds the addresses of the seeds and asks the snitch where this node is, once all options have their values.
+    /// `file` reads a file beside `cassandra.yaml`, if it is there; `resolve` gives the address of a host name.
+    ///
+    /// # Errors
+    /// Cassandra's text if no seed has an address, or if the snitch does not know where the node is.
+    pub fn discover(
+        &mut self,
+        file: &dyn Fn(&str) -> Result<Option<String>, ConfigError>,
+        resolve: &dyn Fn(&str) -> Option<IpAddr>,
+    ) -> Result<(), ConfigError> {
+        self.resolve_seeds(resolve)?;
+        let text = match self.snitch.file_name() {
+            Some(name) => file(name)?,
+            None => None,
+        };
+        let address = self.gossip_address();
+        let Location { data_center, rack } = self.snitch.locate(text.as_deref(), address, resolve).or_else(error)?;
+        (self.node.data_center, self.node.rack) = (data_center, rack);
+        Ok(())
+    }
+
+    /// Where other nodes reach this one.
+    pub fn gossip_address(&self) -> SocketAddr {
+        SocketAddr::new(self.node.listen_address, self.node.storage_port)
+    }
+
+    /// Finds the addresses of the seeds.
+    pub(crate) fn resolve_seeds(&mut self, resolve: &dyn Fn(&str) -> Option<IpAddr>) -> Result<(), ConfigError> {
+        let port = self.node.storage_port;
+        let mut found = Vec::new();
+        for seed in &self.seed_names {
+            match resolved(seed, port, resolve) {
+                Some(address) => found.push(address),
+                None => tracing::warn!("Seed provider couldn't lookup host {seed}"),
+            }
+        }
+        if found.is_empty() && !self.seed_names.is_empty() {
+            return error("The seed provider lists no seeds.");
+        }
+        self.node.seeds = found;
+        Ok(())
+    }
+}
+
+fn resolved(seed: &str, port: u16, resolve: &dyn Fn(&str) -> Option<IpAddr>) -> Option<SocketAddr> {
+    if let Ok(address) = seed.parse() {
+        return Some(address);
+    }
+    if let Ok(ip) = seed.trim_matches(['[', ']']).parse() {
+        return Some(SocketAddr::new(ip, port));
+    }
+    let (name, port) = match seed.rsplit_once(':') {
+        Some((name, port)) => (name, port.parse().ok()?),
+        None => (seed, port),
+    };
+    name.parse().ok().or_else(|| resolve(name)).map(|ip| SocketAddr::new(ip, port))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn discovered(file: &str, beside: Option<(&str, &str)>) -> Result<Config, String> {
+        let mut config = Config::read(file, &[]).map_err(|error| error.0)?;
+        let read = |name: &str| Ok(beside.filter(|(other, _)| *other == name).map(|(_, text)| text.to_owned()));
+        let resolve = |name: &str| (name == "node7").then(|| IpAddr::from([127, 0, 0, 7]));
+        config.discover(&read, &resolve).map_err(|error| error.0)?;
+        Ok(config)
+    }
+
+    fn seeds(list: &str) -> Result<Vec<String>, String> {
+        let provider = format!(
+            "storage_port: 7005\nseed_provider:\n  - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n    \
+             parameters:\n      - seeds: '{list}'\n"
+        );
+        Ok(discovered(&provider, None)?.node.seeds.iter().map(SocketAddr::to_string).collect())
+    }
+
+    #[test]
+    fn seeds_are_addresses_or_names() {
+        let expected = ["127.0.0.1:7005", "127.0.0.2:7000", "127.0.0.7:7005", "127.0.0.7:9", "[::1]:7005"];
+        assert_eq!(seeds("127.0.0.1, 127.0.0.2:7000,node7,node7:9,::1,"), Ok(expected.map(str::to_owned).to_vec()));
+        assert_eq!(seeds("127.0.0.1,nobody").map(|seeds| seeds.len()), Ok(1));
+        let none = Err("The seed provider lists no seeds.".to_owned());
+        for list in ["", " , ", "nobody", "node7:x"] {
+            assert_eq!(seeds(list), none, "{list}");
+        }
+        let many = |count: usize| vec!["127.0.0.1"; count].join(",");
+        assert!(seeds(&many(SEEDS_MAX)).is_ok() && seeds(&many(SEEDS_MAX + 1)).is_err());
+        assert_eq!(discovered("", None).expect("valid").node.seeds, []);
+    }
+
+    #[test]
+    fn other_providers_are_refused() {
+        let text = |file| discovered(file, None).expect_err("refused");
+        assert!(text("seed_provider: com.example.Seeds").contains("com.example.Seeds is not supported"));
+        assert_eq!(text("seed_provider: SimpleSeedProvider"), "The seed provider lists no seeds.");
+        assert_eq!(
+            text("seed_provider: {class_name: SimpleSeedProvider, parameters: {seed: a}}"),
+            "The seed provider lists no seeds."
+        );
+    }
+
+    #[test]
+    fn the_threshold_has_bounds() {
+        let phi = |value: &str| Config::read(&format!("phi_convict_threshold: {value}"), &[]);
+        for good in ["5", "8.5", "16.0"] {
+            assert_eq!(phi(good).expect(good).phi_convict_threshold.to_string(), good.trim_end_matches(".0"));
+        }
+        for wrong in ["4.9", "16.1"] {
+            let text = phi(wrong).expect_err(wrong).0;
+            assert_eq!(text, format!("phi_convict_threshold must be between 5 and 16, but was {wrong}"));
+        }
+    }
+
+    #[test]
+    fn the_snitch_says_where_the_node_is() {
+        let location =
+            |file, beside| discovered(file, beside).map(|config| (config.node.data_center, config.node.rack));
+        let pair = |data_center: &str, rack: &str| Ok((data_center.to_owned(), rack.to_owned()));
+        let rackdc = "cassandra-rackdc.properties";
+        assert_eq!(location("", Some((rackdc, "dc=a\nrack=b"))), pair("datacenter1", "rack1"));
+        let gossiping = "endpoint_snitch: GossipingPropertyFileSnitch";
+        assert_eq!(location(gossiping, Some((rackdc, "dc=a\nrack=b"))), pair("a", "b"));
+        assert!(location(gossiping, None).expect_err("refused").contains("DC or rack not found"));
+        let topology = "endpoint_snitch: org.apache.cassandra.locator.PropertyFileSnitch\nlisten_address: 127.0.0.9";
+        assert_eq!(location(topology, Some(("cassandra-topology.properties", "127.0.0.9=c:d"))), pair("c", "d"));
+        assert_eq!(location("endpoint_snitch: RackInferringSnitch\nlisten_address: 127.3.4.5", None), pair("3", "4"));
+        assert_eq!(
+            location("endpoint_snitch: NoSuchSnitch", None),
+            Err("Unable to find snitch class 'org.apache.cassandra.locator.NoSuchSnitch'".into())
+        );
+    }
+}
