@@ -193,6 +193,9 @@ impl Client {
                 let answer = Answer::decode(&envelope).map_err(|failure| broken(&failure.to_string()))?;
                 match answer.response {
                     Response::Event(change) => self.events.push_back(words_of(&change)),
+                    Response::NodeEvent(kind, change, node) => {
+                        self.events.push_back(words_of_node(kind, &change, node))
+                    }
                     _ if envelope.header.stream == stream => return Ok(answer),
                     _ => return Err(broken("an answer to another request")),
                 }
@@ -303,8 +306,12 @@ impl Client {
             while let Some(event) = self.decoder.next_event() {
                 let Event::Envelope(envelope) = event else { return Err(broken("bytes that are no answer")) };
                 let answer = Answer::decode(&envelope).map_err(|failure: Failure| broken(&failure.to_string()))?;
-                if let Response::Event(change) = answer.response {
-                    self.events.push_back(words_of(&change));
+                match answer.response {
+                    Response::Event(change) => self.events.push_back(words_of(&change)),
+                    Response::NodeEvent(kind, change, node) => {
+                        self.events.push_back(words_of_node(kind, &change, node))
+                    }
+                    _ => {}
                 }
             }
             if self.events.is_empty() {
@@ -315,6 +322,10 @@ impl Client {
             }
         }
     }
+}
+
+fn words_of_node(kind: EventType, change: &str, node: SocketAddr) -> String {
+    format!("{} {change} {node}", kind.name())
 }
 
 fn words_of(change: &wire::client::SchemaChange) -> String {

@@ -2,6 +2,7 @@
 //!
 //! Requests between shards on behalf of clients travel on another mesh, `shard::mailbox`.
 
+use crate::client_events::ClusterEvent;
 use crate::disk_policy::Consequence;
 use crate::exit::Exit;
 use runtime::{Accepted, ShardId};
@@ -29,6 +30,8 @@ pub(crate) enum Control {
     Joined(Uuid),
     /// To shard 0: a connection of this client has closed.
     Closed(IpAddr),
+    /// From shard 0: tell the clients that have registered for it.
+    ClusterEvent(ClusterEvent),
     /// From shard 0: finish the requests under way and close all connections.
     Drain,
     /// To shard 0: this shard has drained.

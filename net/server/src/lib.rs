@@ -3,18 +3,20 @@
 //! [`Node::run`] is the main function of every shard. `service` is what a shard does once it has started: [`cql`]
 //! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
 //! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
-//! connections and stop.
+//! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 
 pub mod admin;
 pub mod client;
+mod client_events;
 pub mod config;
 mod control;
 pub mod cql;
 pub mod data_dirs;
 mod disk_policy;
 mod exit;
+mod gossip;
 pub mod http;
 mod internode;
 mod node;

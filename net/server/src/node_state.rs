@@ -1,6 +1,7 @@
 //! The state of a node that its interfaces for operators use: nodetool and HTTP.
 
 use crate::config::Config;
+use crate::gossip::Gossip;
 use runtime::Instant;
 use runtime::sync::Latch;
 use shard::Shard;
@@ -8,14 +9,12 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// The version of Cassandra that the node behaves like.
-pub(crate) const RELEASE_VERSION: &str = "5.0.9";
-
 /// The state of the node that the interfaces for operators use. It lives on shard 0.
 pub(crate) struct NodeState {
     pub(crate) config: Arc<Config>,
     /// Shard 0.
     pub(crate) shard: Shard,
+    pub(crate) gossip: Rc<Gossip>,
     pub(crate) started: Instant,
     /// Whether the node runs in the simulator, where nothing may depend on the real machine.
     pub(crate) simulated: bool,
@@ -28,11 +27,12 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn new(config: Arc<Config>, shard: Shard, simulated: bool) -> Rc<NodeState> {
+    pub(crate) fn new(config: Arc<Config>, shard: Shard, gossip: Rc<Gossip>, simulated: bool) -> Rc<NodeState> {
         let throughput = config.node.compaction_bytes_per_second;
         Rc::new(NodeState {
             config,
             shard,
+            gossip,
             started: runtime::now(),
             simulated,
             drain: Latch::default(),

@@ -11,6 +11,7 @@ use crate::cql::context::Context;
 use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::exit::{Exit, StopReason};
+use crate::gossip::{ClientPort, Gossip};
 use crate::http;
 use crate::internode::{NodeLinks, listener};
 use crate::node_state::NodeState;
@@ -44,6 +45,7 @@ pub struct Listening {
 pub(crate) struct Service {
     context: Rc<Context>,
     connections: Rc<Connections>,
+    registry: Rc<ConnectionRegistry>,
     control: Rc<ControlPort>,
     links: NodeLinks,
 }
@@ -58,8 +60,8 @@ impl Service {
         simulated: bool,
     ) -> Service {
         let context = Rc::new(Context::new(config, shard, registry.metrics.clone(), simulated));
-        let connections = Connections::new(context.clone(), registry, control.clone());
-        Service { context, connections, control, links }
+        let connections = Connections::new(context.clone(), registry.clone(), control.clone());
+        Service { context, connections, registry, control, links }
     }
 
     /// Shard 0: listens for other nodes and becomes a member of the cluster. Returns the task that accepts their
@@ -93,6 +95,10 @@ impl Service {
         let context = &self.context;
         let me = ShardId(0);
         let stopping = Latch::default();
+        let clients = ClientPort { registry: self.registry.clone(), control: self.control.clone() };
+        let gossip = Gossip::new(context.config.clone(), context.shard.clone(), clients, Rc::new(self.links.clone()));
+        self.links.serve_gossip(&gossip);
+        let rounds = runtime::spawn(gossip.clone().run(stopping.clone()));
         let peers_accepting = self.join(&stopping).await?;
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
@@ -105,9 +111,10 @@ impl Service {
                 runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
             ]);
         }
+        gossip.set_rpc_ready(listening.is_some());
         ready(&Ready { listening, shards: runtime::shard_count() });
 
-        let node = NodeState::new(context.config.clone(), context.shard.clone(), context.simulated);
+        let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);
         let listener = admin::listener::listen(&node).await;
         let commands =
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
@@ -127,6 +134,7 @@ impl Service {
             let consequence = match race(race(terminated.as_mut(), drain_requested), reported).await {
                 Either::Left(Either::Left(())) => break,
                 Either::Left(Either::Right(())) => {
+                    gossip.stop().await;
                     self.drain_all(accepting.take()).await;
                     is_drained = true;
                     node.drained.set();
@@ -148,10 +156,12 @@ impl Service {
                 }
             }
         }
+        gossip.stop().await;
         stopping.set();
         for task in commands.into_iter().chain(scrapes).chain(peers_accepting) {
             task.await;
         }
+        rounds.await;
         if !is_drained {
             self.drain_all(accepting).await;
         }
@@ -206,6 +216,7 @@ impl Service {
                     return Ok(());
                 }
                 Control::Abort(exit) => return Err(exit),
+                Control::ClusterEvent(event) => self.registry.cluster_changed(event),
                 Control::Begin | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
             }
         }

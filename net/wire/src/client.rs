@@ -6,13 +6,14 @@ use crate::notation::{
     Reader, put_bytes, put_int, put_long_string, put_short, put_short_bytes, put_string, put_string_list, put_value,
 };
 use crate::request::{
-    PREPARE_KEYSPACE, Request,
+    EventType, PREPARE_KEYSPACE, Request,
     parameter_flags::{
         KEYSPACE, NAMES, NOW_IN_SECONDS, PAGE_SIZE, PAGING_STATE, SERIAL_CONSISTENCY, SKIP_METADATA, TIMESTAMP, VALUES,
     },
 };
 use crate::{Opcode, Version, flags};
 use model::{BatchStatement, ColumnSpec, Failure, QueryParameters};
+use std::net::SocketAddr;
 
 /// Appends a request's envelope. The caller wraps it into a segment once version 5 is agreed.
 pub fn put_request(out: &mut Vec<u8>, version: Version, stream: i16, request: &Request<'_>) {
@@ -134,7 +135,11 @@ fn put_parameters(out: &mut Vec<u8>, version: Version, parameters: &QueryParamet
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
 pub enum Response {
-    Error { code: i32, text: String, detail: Vec<u8> },
+    Error {
+        code: i32,
+        text: String,
+        detail: Vec<u8>,
+    },
     Ready,
     Authenticate(String),
     AuthSuccess,
@@ -145,6 +150,8 @@ pub enum Response {
     Prepared(Prepared),
     SchemaChange(SchemaChange),
     Event(SchemaChange),
+    /// EVENT of a change of a node: kind, what happened, where the node serves clients.
+    NodeEvent(EventType, String, SocketAddr),
 }
 
 /// A page of rows.
@@ -234,6 +241,8 @@ impl Answer {
             Opcode::Result => result(header.version, reader)?,
             Opcode::Event => match reader.string()? {
                 "SCHEMA_CHANGE" => Response::Event(schema_change(reader)?),
+                "STATUS_CHANGE" => node_event(EventType::StatusChange, reader)?,
+                "TOPOLOGY_CHANGE" => node_event(EventType::TopologyChange, reader)?,
                 other => return Err(Failure::protocol(format!("Unknown event {other}"))),
             },
             other => return Err(Failure::protocol(format!("Unexpected {}", other.name()))),
@@ -244,6 +253,13 @@ impl Answer {
 
 fn owned(list: Vec<&str>) -> Vec<String> {
     list.into_iter().map(String::from).collect()
+}
+
+fn node_event(kind: EventType, reader: &mut Reader<'_>) -> Result<Response, Failure> {
+    let change = reader.string()?.to_owned();
+    let ip = reader.inet_address()?;
+    let port = u16::try_from(reader.int()?).map_err(|_| Failure::protocol("a port is out of range"))?;
+    Ok(Response::NodeEvent(kind, change, SocketAddr::new(ip, port)))
 }
 
 fn schema_change(reader: &mut Reader<'_>) -> Result<SchemaChange, Failure> {

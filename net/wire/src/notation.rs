@@ -114,6 +114,17 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// `[inetaddr]`.
+    pub fn inet_address(&mut self) -> Result<IpAddr, Failure> {
+        let length = usize::from(self.byte()?);
+        let bytes = self.take(length, "an address")?;
+        match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
+            (Ok(bytes), _) => Ok(IpAddr::from(bytes)),
+            (_, Ok(bytes)) => Ok(IpAddr::from(bytes)),
+            _ => Err(Failure::protocol("an address has 4 or 16 bytes")),
+        }
+    }
+
     /// `[string list]`.
     pub fn string_list(&mut self) -> Result<Vec<&'a str>, Failure> {
         let count = self.short()?;

@@ -9,11 +9,12 @@ use crate::metadata::{self, one_table, put_columns};
 use crate::notation::{
     fill_in, put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list,
 };
+use crate::request::EventType;
 use crate::{Opcode, Version, flags};
 use model::failure::{Detail, FailureReason};
 use model::{ColumnSpec, Consistency, ErrorCode, Failure};
 use std::borrow::Cow;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 
 /// The request that a response answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -257,6 +258,17 @@ pub fn schema_event(out: &mut Vec<u8>, version: Version, change: SchemaChange<'_
     put(out, To::new(version, EVENT_STREAM), Opcode::Event, &[], |out| {
         put_string(out, "SCHEMA_CHANGE");
         change.put(out);
+    });
+}
+
+/// Appends EVENT of a change of the node that serves clients at `address`. `kind` is STATUS_CHANGE or TOPOLOGY_CHANGE,
+/// `change` the protocol's word for what happened.
+pub fn node_event(out: &mut Vec<u8>, version: Version, kind: EventType, change: &str, address: SocketAddr) {
+    put(out, To::new(version, EVENT_STREAM), Opcode::Event, &[], |out| {
+        put_string(out, kind.name());
+        put_string(out, change);
+        put_inet_address(out, address.ip());
+        put_int(out, i32::from(address.port()));
     });
 }
 

@@ -535,6 +535,20 @@ fn events_and_schema_changes() {
     assert_eq!(only(&out, Decoder::client()).header.stream, -1);
 }
 
+#[test]
+fn events_about_nodes() {
+    let address = "127.0.0.33:9042".parse().expect("an address");
+    let mut out = Vec::new();
+    response::node_event(&mut out, Version::V4, EventType::StatusChange, "UP", address);
+    let expected = b"\x84\0\xff\xff\x0c\0\0\0\x1c\0\rSTATUS_CHANGE\0\x02UP\x04\x7f\0\0\x21\0\0\x23\x52";
+    assert_eq!(out, expected);
+    for (kind, change) in [(EventType::TopologyChange, "NEW_NODE"), (EventType::StatusChange, "DOWN")] {
+        let address = "[::1]:19042".parse().expect("an address");
+        let event = answer(Version::V5, |out, _| response::node_event(out, Version::V5, kind, change, address));
+        assert_eq!(event.response, client::Response::NodeEvent(kind, change.into(), address));
+    }
+}
+
 struct Random(u64);
 
 impl Random {

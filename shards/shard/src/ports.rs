@@ -4,6 +4,7 @@
 pub use cql::define::{ChangeKind, ChangeTarget};
 
 use crate::verbs::Verb;
+use cluster::gossip::EndpointState;
 use cluster::topology::Node;
 use runtime::Instant;
 use std::collections::BTreeMap;
@@ -20,6 +21,11 @@ pub trait Notifier {
     /// This shard's clients now.
     fn observe(&self) -> Observation {
         Observation::default()
+    }
+
+    /// What gossip knows of all nodes, this one among them; nothing but on shard 0.
+    fn endpoints(&self) -> Vec<(SocketAddr, EndpointState)> {
+        Vec::new()
     }
 
     /// How much this shard has done for its clients.

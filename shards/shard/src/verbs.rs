@@ -49,8 +49,10 @@ verbs! {
     GossipAck2 = 0x03, "GOSSIP_DIGEST_ACK2";
     /// The sender stops.
     GossipShutdown = 0x04, "GOSSIP_SHUTDOWN";
-    /// Answered by every node that serves; the body is empty.
+    /// Asks whether the node is there.
     Echo = 0x05, "ECHO_REQ";
+    /// It is.
+    EchoReply = 0x06, "ECHO_RSP";
     /// A message of the group that replicates the metadata log.
     MetadataLog = 0x10, "METADATA_LOG_REQ";
     /// Which cluster does the node belong to?
@@ -76,6 +78,11 @@ verbs! {
 }
 
 impl Verb {
+    /// Whether it belongs to gossip, whose messages are made and taken in the crate `server`.
+    pub fn is_gossip(self) -> bool {
+        (self as u8) < 0x10
+    }
+
     /// Whether a message with this verb may pass those that wait in the queues for data.
     pub fn is_urgent(self) -> bool {
         (self as u8) < 0x40

@@ -167,6 +167,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "disablegossip",
+        about: "Disable gossip (effectively marking the node down)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "drain",
         about: "Drain the node (stop accepting writes and flush all tables)",
         options: &[],
@@ -183,6 +190,14 @@ pub(super) const COMMANDS: &[Command] = &[
             about: "The keyspace followed by one or many tables",
         }),
         arguments_max: usize::MAX,
+    },
+    Command { name: "enablegossip", about: "Reenable gossip", options: &[], arguments: None, arguments_max: 0 },
+    Command {
+        name: "failuredetector",
+        about: "Shows the failure detector information for the cluster",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
     },
     Command {
         name: "flush",
@@ -207,6 +222,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "getseeds",
+        about: "Get the currently in use seed node IP list excluding the node IP",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "getsstables",
         about: "Print the sstable filenames that own the key",
         options: &[
@@ -227,6 +249,17 @@ pub(super) const COMMANDS: &[Command] = &[
             about: "The keyspace, the column family, and the key",
         }),
         arguments_max: usize::MAX,
+    },
+    Command {
+        name: "gossipinfo",
+        about: "Shows the gossip information for the cluster",
+        options: &[Choice {
+            names: &["-r", "--resolve-ip"],
+            value: None,
+            about: "Show node domain names instead of IPs",
+        }],
+        arguments: None,
+        arguments_max: 0,
     },
     Command {
         name: "import",
@@ -343,6 +376,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "reloadseeds",
+        about: "Reload the seed node list from the seed node provider",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "removenode",
         about: "Show status of current node removal, force completion of pending removal or remove provided ID",
         options: &[],
@@ -437,6 +477,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments: None,
         arguments_max: 0,
     },
+    Command { name: "statusgossip", about: "Status of gossip", options: &[], arguments: None, arguments_max: 0 },
     Command {
         name: "tablehistograms",
         about: "Print statistic histograms for a given table",

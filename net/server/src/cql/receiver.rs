@@ -21,7 +21,7 @@ use std::task::Poll;
 use std::time::Duration;
 use wire::decoder::{Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
 use wire::envelope::{Envelope, HEADER_BYTES};
-use wire::request::{EventType, Request};
+use wire::request::Request;
 use wire::response::{self, To};
 use wire::{Opcode, Version};
 
@@ -210,9 +210,7 @@ impl Receiver<'_> {
         let connection = self.connection;
         match dispatch::decode(connection, envelope) {
             Ok(Request::Register(types)) => {
-                if types.contains(&EventType::SchemaChange) {
-                    self.registry.register(connection);
-                }
+                self.registry.register(connection, &types);
                 connection.send(|out| response::ready(out, to));
             }
             Ok(_) => connection.send(|out| response::error(out, to, &[], &Failure::protocol("Unsupported message"))),

@@ -1,22 +1,29 @@
-//! The registry of a shard's connections: through it the shard sends schema events to clients that have registered for
-//! them, and learns what its connections do.
+//! The registry of a shard's connections: through it the shard sends schema events, and gossip events about nodes, to
+//! clients that have registered for them, and learns what its connections do.
 //!
 //! The shard calls [`shard::Notifier::schema_changed`] once it serves the new schema, so a client that gets the event
 //! finds the change.
 
+use crate::client_events::ClusterEvent;
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
 use crate::cql::metrics::ConnectionMetrics;
 use crate::cql::schema_change;
+use cluster::gossip::{EndpointState, Gossiper};
 use shard::{Activity, Notifier, Observation, SchemaChange, Served};
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
+use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
+use wire::request::EventType;
 use wire::response;
 
 /// The open connections of a shard, and its counters of connections.
 #[derive(Default)]
 pub(crate) struct ConnectionRegistry {
     connections: RefCell<Vec<Weak<Connection>>>,
-    registered: RefCell<Vec<Weak<Connection>>>,
+    /// Connections that have registered for events, with the kinds of them.
+    registered: RefCell<Vec<(Weak<Connection>, Vec<EventType>)>>,
+    /// Gossip, on shard 0.
+    gossiper: OnceCell<Weak<RefCell<Gossiper>>>,
     /// How many requests the connections that have closed had.
     completed: Cell<u64>,
     /// Counters of all connections, open and closed.
@@ -29,18 +36,45 @@ impl ConnectionRegistry {
         self.connections.borrow_mut().push(Rc::downgrade(connection));
     }
 
-    /// Registers a connection for schema events. Registering again changes nothing.
-    pub(crate) fn register(&self, connection: &Rc<Connection>) {
+    /// Registers a connection for kinds of events, besides those for which it has registered before.
+    pub(crate) fn register(&self, connection: &Rc<Connection>, kinds: &[EventType]) {
         let mut registered = self.registered.borrow_mut();
-        if !registered.iter().any(|known| std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection))) {
-            registered.push(Rc::downgrade(connection));
+        let known = registered.iter_mut().find(|(known, _)| std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection)));
+        match known {
+            Some((_, known)) => {
+                known.extend(kinds);
+                known.sort_unstable();
+                known.dedup();
+            }
+            None => registered.push((Rc::downgrade(connection), kinds.to_vec())),
         }
+    }
+
+    /// Gives virtual tables what gossip knows.
+    pub(crate) fn set_gossiper(&self, gossiper: &Rc<RefCell<Gossiper>>) {
+        let _ = self.gossiper.set(Rc::downgrade(gossiper));
+    }
+
+    /// Tells the clients that have registered for it what has happened to a node.
+    pub(crate) fn cluster_changed(&self, event: ClusterEvent) {
+        let kind = if event.change.is_topology() { EventType::TopologyChange } else { EventType::StatusChange };
+        for connection in self.registered_for(kind) {
+            connection.send_event(|out, version| {
+                response::node_event(out, version, kind, event.change.name(), event.address);
+            });
+        }
+    }
+
+    fn registered_for(&self, kind: EventType) -> Vec<Rc<Connection>> {
+        let registered = self.registered.borrow();
+        let of_kind = registered.iter().filter(|(_, kinds)| kinds.contains(&kind));
+        of_kind.filter_map(|(connection, _)| connection.upgrade()).collect()
     }
 
     /// Removes a connection that has closed.
     pub(crate) fn forget(&self, connection: &Rc<Connection>) {
         let others = |known: &Weak<Connection>| !std::ptr::eq(known.as_ptr(), Rc::as_ptr(connection));
-        self.registered.borrow_mut().retain(others);
+        self.registered.borrow_mut().retain(|(known, _)| others(known));
         self.connections.borrow_mut().retain(others);
         self.completed.set(self.completed.get() + connection.request_count());
     }
@@ -65,8 +99,7 @@ impl ConnectionRegistry {
 
 impl Notifier for ConnectionRegistry {
     fn schema_changed(&self, change: &SchemaChange) {
-        let registered = self.registered.borrow().iter().filter_map(Weak::upgrade).collect::<Vec<_>>();
-        for connection in registered {
+        for connection in self.registered_for(EventType::SchemaChange) {
             connection.send_event(|out, version| {
                 response::schema_event(out, version, schema_change::in_protocol_words(change))
             });
@@ -78,6 +111,11 @@ impl Notifier for ConnectionRegistry {
             requests: self.requests(),
             clients: self.open().iter().map(|connection| connection.observe()).collect(),
         }
+    }
+
+    fn endpoints(&self) -> Vec<(SocketAddr, EndpointState)> {
+        let Some(gossiper) = self.gossiper.get().and_then(Weak::upgrade) else { return Vec::new() };
+        gossiper.borrow().states().map(|(address, state)| (address, state.clone())).collect()
     }
 
     fn served(&self) -> Served {

@@ -4,7 +4,8 @@
 //! Metrics are collected from all shards first and then encoded, because `prometheus-client` cannot await while it
 //! encodes.
 
-use crate::node_state::{NodeState, RELEASE_VERSION};
+use crate::config::RELEASE_VERSION;
+use crate::node_state::NodeState;
 use crate::operation_names::{coordinator_name, local_name};
 use model::Failure;
 use prometheus_client::collector::Collector;

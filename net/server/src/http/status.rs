@@ -1,6 +1,7 @@
 //! `/status`: the node's identity, and whether it serves clients.
 
-use crate::node_state::{NodeState, RELEASE_VERSION};
+use crate::config::RELEASE_VERSION;
+use crate::node_state::NodeState;
 use serde_json::json;
 
 /// The answer to `/status`.

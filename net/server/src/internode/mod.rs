@@ -8,6 +8,7 @@
 
 pub(crate) mod listener;
 
+use crate::gossip::{Gossip, GossipPort};
 use internode::{
     CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics, PeerIdentity,
     Refusal, RefusalReason, Replier, Versions,
@@ -16,7 +17,8 @@ use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
 use shard::{PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Shard, TrafficCounts, Verb};
 use std::cell::OnceCell;
-use std::rc::Rc;
+use std::net::SocketAddr;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -29,6 +31,8 @@ const POST_TIMEOUT: Duration = Duration::from_secs(2);
 #[derive(Clone, Default)]
 pub(crate) struct NodeLinks {
     links: Rc<OnceCell<Links>>,
+    /// Gossip, on shard 0.
+    gossip: Rc<OnceCell<Weak<Gossip>>>,
 }
 
 impl NodeLinks {
@@ -49,9 +53,15 @@ impl NodeLinks {
             features: 0,
         };
         let options = Options { source: Some(config.listen_address), ..options.clone() };
-        let links = Links::new(options, identity, Rc::new(Requests { shard: shard.clone() }));
+        let links =
+            Links::new(options, identity, Rc::new(Requests { shard: shard.clone(), gossip: self.gossip.clone() }));
         let is_first = self.links.set(links).is_ok();
         debug_assert!(is_first, "links are opened once");
+    }
+
+    /// Gives gossip the messages that are for it. To be called on shard 0.
+    pub(crate) fn serve_gossip(&self, gossip: &Rc<Gossip>) {
+        let _ = self.gossip.set(Rc::downgrade(gossip));
     }
 
     /// Names the cluster on connections made from now on.
@@ -170,9 +180,23 @@ impl Peers for NodeLinks {
     }
 }
 
+impl GossipPort for NodeLinks {
+    fn post(&self, to: SocketAddr, verb: Verb, body: Vec<u8>) {
+        if let Some(links) = self.links.get() {
+            // A message that is not sent is counted by the links; a later round makes up for it.
+            let _ = links.post(to, Lane::Urgent, verb as u8, &body, runtime::now().after(POST_TIMEOUT));
+        }
+    }
+}
+
+fn is_gossip(verb: u8) -> bool {
+    Verb::of(verb).is_some_and(Verb::is_gossip)
+}
+
 /// What serves the messages of other nodes on one core.
 struct Requests {
     shard: Shard,
+    gossip: Rc<OnceCell<Weak<Gossip>>>,
 }
 
 impl Handler for Requests {
@@ -190,6 +214,12 @@ impl Handler for Requests {
     }
 
     fn serve(&self, from: &Rc<PeerIdentity>, _lane: Lane, verb: u8, body: &[u8], reply: Replier) {
+        if let Some(gossip) = self.gossip.get().filter(|_| is_gossip(verb)).and_then(Weak::upgrade) {
+            // In a task of its own, because it answers over the links that call this.
+            let (from, body) = (from.identity.address, body.to_vec());
+            runtime::spawn(async move { gossip.received(from, &body) });
+            return;
+        }
         let (shard, from, body) = (self.shard.clone(), from.identity.host_id, body.to_vec());
         runtime::spawn(async move {
             match shard.serve_peer(from, verb, &body).await {

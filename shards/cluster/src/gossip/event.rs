@@ -78,6 +78,6 @@ pub enum Removal {
     Expired,
     /// It is no member of the cluster and has been silent for this long.
     Silent(Duration),
-    /// The caller asked for it.
-    Asked,
+    /// It was dead and is no member any more.
+    NoMember,
 }

@@ -174,16 +174,18 @@ impl Gossiper {
     }
 
     /// Says which nodes are members of the cluster: those are learnt of at once, and
-    /// remembered however long they are silent.
-    pub fn set_members(&mut self, members: impl IntoIterator<Item = SocketAddr>) {
-        self.members = members.into_iter().collect();
+    /// remembered however long they are silent. A dead node that is no member any more is forgotten, and for a
+    /// while not learnt of again from others, unless it had left.
+    pub fn set_members(&mut self, members: impl IntoIterator<Item = SocketAddr>, now: Clocks) {
+        let before = std::mem::replace(&mut self.members, members.into_iter().collect());
+        let gone: Vec<SocketAddr> = before.difference(&self.members).copied().collect();
+        for address in gone {
+            let is_removed = |endpoint: &Endpoint| !endpoint.is_alive && !endpoint.state.has_left();
+            if self.endpoints.get(&address).is_some_and(is_removed) {
+                self.remove(address, now, Removal::NoMember);
+            }
+        }
         self.quarantine.retain(|address, _| !self.members.contains(address));
-    }
-
-    /// Forgets a node that was removed from the cluster, and for a while does not learn of it again from others.
-    pub fn forget(&mut self, address: SocketAddr, now: Clocks) {
-        self.members.remove(&address);
-        self.remove(address, now, Removal::Asked);
     }
 
     /// Ends a node's state for all: `LEFT`, in a generation above its last one. A node that nobody knows gets a state

@@ -32,7 +32,7 @@ mod simulation_tests;
 mod tests;
 
 pub use clock::{ClockOffset, Clocks, SKEW_REPORTED};
-pub use event::Event;
+pub use event::{Event, Removal};
 pub use gossiper::{ENDPOINTS_MAX, Gossiper, Options};
 pub use message::Message;
 pub use state::{

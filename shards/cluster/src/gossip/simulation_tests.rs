@@ -79,7 +79,7 @@ impl Cluster {
 
     fn start(&mut self, node: usize, generation: u32) {
         let mut gossiper = Gossiper::new(options(node as u16, &[0, 1], generation), at(self.millis));
-        gossiper.set_members((0..self.nodes.len() as u16).map(address));
+        gossiper.set_members((0..self.nodes.len() as u16).map(address), at(self.millis));
         for (state, value) in [
             (ApplicationState::STATUS_WITH_PORT, "NORMAL,-1234567890123456789"),
             (ApplicationState::DC, "datacenter1"),

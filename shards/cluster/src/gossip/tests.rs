@@ -1,6 +1,5 @@
 //! Single nodes, message by message.
 
-use super::event::Removal;
 use super::failure_detector::PHI_CONVICT_THRESHOLD;
 use super::message::{Body, Digest, StateUpdate};
 use super::*;
@@ -36,7 +35,7 @@ pub(super) fn options(node: u16, seeds: &[u16], generation: u32) -> Options {
 pub(super) fn node(node: u16, seeds: &[u16]) -> Gossiper {
     let mut gossiper = Gossiper::new(options(node, seeds, GENERATION), at(0));
     gossiper.set(ApplicationState::STATUS_WITH_PORT, "NORMAL,0");
-    gossiper.set_members((0..600).map(address));
+    gossiper.set_members((0..600).map(address), at(0));
     gossiper
 }
 
@@ -228,7 +227,7 @@ fn a_node_that_left_is_remembered_for_three_days() {
     rounds(101..=101, &mut a, &mut b);
     let changed = Event::Changed { address: address(1), state: ApplicationState::STATUS_WITH_PORT };
     assert_eq!(a.events(), [changed, Event::Left(address(1))]);
-    a.set_members([address(0)]);
+    a.set_members([address(0)], at(0));
     let later = |hours: u64| at(101_000 + hours * 3_600_000);
     for second in 102..125 {
         a.tick(at(second * 1000), &mut || 0);
@@ -262,7 +261,7 @@ fn a_node_that_left_is_remembered_for_three_days() {
 #[test]
 fn a_silent_stranger_is_forgotten_after_the_ring_delay() {
     let (mut a, _) = pair();
-    a.set_members([address(0)]);
+    a.set_members([address(0)], at(0));
     (2..=31).for_each(|second| drop(a.tick(at(second * 1000), &mut || 0)));
     assert!(a.state(address(1)).is_some());
     a.events();
@@ -270,7 +269,7 @@ fn a_silent_stranger_is_forgotten_after_the_ring_delay() {
     let removed = Event::Removed { address: address(1), reason: Removal::Silent(Duration::from_secs(30)) };
     assert_eq!(a.events().last(), Some(&removed));
     // Once it is a member, it is heard of at once.
-    a.set_members([address(0), address(1)]);
+    a.set_members([address(0), address(1)], at(0));
     let mut b = node(1, &[0]);
     let messages = b.tick(at(33_000), &mut || 0);
     deliver(at(33_000), address(1), messages, &mut [&mut a, &mut b]);
@@ -280,10 +279,15 @@ fn a_silent_stranger_is_forgotten_after_the_ring_delay() {
 #[test]
 fn a_node_that_was_removed_is_not_learnt_of_again_from_others() {
     let (mut a, mut b) = pair();
-    a.forget(address(1), at(2000));
-    assert_eq!(a.events(), [Event::Down(address(1)), Event::Removed { address: address(1), reason: Removal::Asked }]);
-    let messages = b.tick(at(3000), &mut || 0);
-    deliver(at(3000), address(1), messages, &mut [&mut a, &mut b]);
+    a.set_members([address(0)], at(2000));
+    assert!(a.is_alive(address(1)), "it lives, and may say that it leaves");
+    a.set_members([address(0), address(1)], at(2000));
+    (2..=40).for_each(|second| drop(a.tick(at(second * 1000), &mut || 0)));
+    assert_eq!(a.events(), [Event::Down(address(1))]);
+    a.set_members([address(0)], at(41_000));
+    assert_eq!(a.events(), [Event::Removed { address: address(1), reason: Removal::NoMember }]);
+    let messages = b.tick(at(42_000), &mut || 0);
+    deliver(at(42_000), address(1), messages, &mut [&mut a, &mut b]);
     assert!(a.state(address(1)).is_none());
 }
 

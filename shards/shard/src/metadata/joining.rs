@@ -15,11 +15,12 @@ use crate::ports::PeerLane;
 use crate::shard_state::Shard;
 use crate::start_error::StartError;
 use crate::verbs::Verb;
-use cluster::metadata::{Command, MemberState, Rejected};
+use cluster::metadata::{Command, MemberState, Metadata, Rejected};
 use cluster::topology::Node;
 use model::ShardMap;
 use runtime::sync::join_all;
 use std::net::SocketAddr;
+use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -52,6 +53,11 @@ impl Shard {
     /// Whether this node belongs to a cluster of its own. To be asked on shard 0.
     pub fn is_alone(&self) -> bool {
         self.cluster_id().is_some() && self.metadata().current().members.len() == 1
+    }
+
+    /// What the members of the cluster agree on, as far as this node has heard. To be asked on shard 0.
+    pub fn cluster_metadata(&self) -> Rc<Metadata> {
+        self.metadata().current()
     }
 
     /// Whether a node has left the cluster, as far as this core knows: shard 0 does.

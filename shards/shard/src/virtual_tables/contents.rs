@@ -88,7 +88,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "snapshots") => snapshots(shard, rows).await?,
         ("system_views", "internode_inbound") => links::fill(shard, rows, |traffic| &traffic.inbound).await?,
         ("system_views", "internode_outbound") => links::fill(shard, rows, |traffic| &traffic.outbound).await?,
-        ("system_views", "gossip_info") => gossip::fill(shard, rows).await?,
+        ("system_views", "gossip_info") => gossip::fill(shard, rows),
         ("system_views", name) => tables::fill(shard, name, rows).await?,
         _ => {}
     }

@@ -4,6 +4,7 @@ mod compact;
 mod compaction;
 mod compaction_history;
 mod flush;
+mod gossip;
 mod imports;
 mod leaving;
 mod node_info;
@@ -29,6 +30,13 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "info" => node_info::info(node, request, out).await,
         "statusbinary" => node_info::status_binary(node, out),
         "describecluster" => node_info::describe_cluster(node, out),
+        "gossipinfo" => gossip::info(node, request, out),
+        "failuredetector" => gossip::failure_detector(node, out),
+        "statusgossip" => gossip::status(node, out),
+        "disablegossip" => gossip::disable(node),
+        "enablegossip" => gossip::enable(node),
+        "getseeds" => gossip::seeds(node, "Current list of seed node IPs", out),
+        "reloadseeds" => gossip::reload_seeds(node, out),
         "status" => ring::status(node, request, out).await,
         "ring" => ring::ring(node, request, out).await,
         "flush" => flush::flush(node, request).await,

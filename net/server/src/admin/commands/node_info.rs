@@ -4,9 +4,14 @@ use super::table_names::keyspaces;
 use crate::admin::error::CommandError;
 use crate::admin::number_format::file_size;
 use crate::admin::protocol::Request;
-use crate::node_state::{NodeState, RELEASE_VERSION};
+use crate::config::RELEASE_VERSION;
+use crate::node_state::NodeState;
+use cluster::gossip::{ApplicationState, Gossiper};
+use cluster::metadata::MemberState;
+use cluster::topology::Node;
 use model::schema::SYSTEM_KEYSPACES;
 use shard::{CacheMetrics, TableStatistics};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
@@ -88,12 +93,11 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let memory = format!("{:.2} / {:.2}", mib(used), mib(config.memory_bytes as u64));
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
-        // There are no other nodes to gossip with.
-        ("Gossip active", false.to_string()),
+        ("Gossip active", node.gossip.is_running().to_string()),
         ("Native Transport active", (serves && node.config.start_native_transport).to_string()),
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
-        ("Generation No", shard.generation().to_string()),
+        ("Generation No", node.gossip.view(|gossiper| gossiper.own().generation).to_string()),
         ("Uptime (seconds)", runtime::now().since(node.started).as_secs().to_string()),
         ("Heap Memory (MB)", memory),
         ("Off Heap Memory (MB)", format!("{:.2}", mib(load.filter_bytes + load.chunk_bytes))),
@@ -128,21 +132,64 @@ pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(),
     let shard = &node.shard;
     let config = shard.node_config();
     let schema = shard.schema();
-    let (address, port) = (config.listen_address, config.storage_port);
+    let topology = shard.topology();
+    let metadata = shard.cluster_metadata();
+    let is_up = |member: &Node| node.gossip.view(|gossiper| gossiper.is_alive(member.address));
+    let told = |member: &Node, number: ApplicationState| {
+        let value = |gossiper: &Gossiper| Some(gossiper.state(member.address)?.value(number)?.to_owned());
+        node.gossip.view(value).unwrap_or_else(|| "UNKNOWN".into())
+    };
+    let (mut schemas, mut versions): (BTreeMap<String, Vec<String>>, BTreeMap<String, Vec<String>>) =
+        Default::default();
+    let mut unreachable = Vec::new();
+    for member in topology.nodes() {
+        match is_up(member) {
+            true => {
+                let version = match member.host_id == shard.host_id() {
+                    true => schema.version.to_string(),
+                    false => told(member, ApplicationState::SCHEMA),
+                };
+                schemas.entry(version).or_default().push(member.address.ip().to_string());
+            }
+            false => unreachable.push(member.address.ip().to_string()),
+        }
+        let release = told(member, ApplicationState::RELEASE_VERSION);
+        versions.entry(release).or_default().push(member.address.to_string());
+    }
     let _ = write!(
         out,
-        "Cluster Information:\n\tName: {}\n\tSnitch: org.apache.cassandra.locator.SimpleSnitch\n\
-         \tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
-         \tSchema versions:\n\t\t{}: [{address}]\n\n\
-         Stats for all nodes:\n\tLive: 1\n\tJoining: 0\n\tMoving: 0\n\tLeaving: 0\n\tUnreachable: 0\n\n\
-         Data Centers: \n\t{} #Nodes: 1 #Down: 0\n\n\
-         Database versions:\n\t{RELEASE_VERSION}: [{address}:{port}]\n\n\
-         Keyspaces:\n",
+        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
+         \tSchema versions:\n",
         config.cluster_name,
+        node.config.snitch.class_name(),
         config.partitioner.class_name(),
-        schema.version,
-        config.data_center,
     );
+    for (version, nodes) in &schemas {
+        let _ = writeln!(out, "\t\t{version}: [{}]\n", nodes.join(", "));
+    }
+    if !unreachable.is_empty() {
+        let _ = writeln!(out, "\t\tUNREACHABLE: [{}]\n", unreachable.join(", "));
+    }
+    let in_state = |state| metadata.members.values().filter(|member| member.state == state).count();
+    let _ = write!(
+        out,
+        "Stats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: 0\n\tLeaving: {}\n\tUnreachable: {}\n\n\
+         Data Centers: \n",
+        topology.nodes().len() - unreachable.len(),
+        in_state(MemberState::Joining),
+        in_state(MemberState::Leaving),
+        unreachable.len(),
+    );
+    for data_center in topology.data_centers() {
+        let here = || topology.nodes().iter().filter(|member| member.data_center == *data_center);
+        let down = here().filter(|member| !is_up(member)).count();
+        let _ = writeln!(out, "\t{data_center} #Nodes: {} #Down: {down}", here().count());
+    }
+    out.push_str("\nDatabase versions:\n");
+    for (version, nodes) in &versions {
+        let _ = writeln!(out, "\t{version}: [{}]", nodes.join(", "));
+    }
+    out.push_str("\nKeyspaces:\n");
     for keyspace in keyspaces(&schema) {
         let (class, options) = &replication(keyspace);
         let options: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();

@@ -1,0 +1,360 @@
+//! Gossip of a node, on shard 0: the clock, the network, the log and the cores around [`cluster::gossip`].
+//!
+//! 1. The node describes itself (`own_state`).
+//! 2. Once a second it begins a round ([`Gossip::run`]); messages go over the links of shard 0, and
+//!    those of others come by [`Gossip::received`].
+//! 3. What changes is logged in Cassandra's words. Who lives is told to all cores, and to clients that have registered
+//!    for it (`client_events`).
+//!
+//! Invariants: gossip changes who is asked, never who owns what; a round never waits for a core or a client.
+
+mod own_state;
+
+use crate::client_events::{ClientEvents, ClusterChange, ClusterEvent, NodeView};
+use crate::config::{Config, FILE_BYTES_MAX};
+use crate::control::{Control, ControlPort};
+use crate::cql::registry::ConnectionRegistry;
+use cluster::gossip::message::Body;
+use cluster::gossip::{ApplicationState, Clocks, EndpointState, Event, Gossiper, Message, Options, Removal};
+use runtime::ShardId;
+use runtime::sync::{Condition, Either, Latch, race};
+use shard::{Shard, Verb};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
+use std::net::SocketAddr;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// The time between two rounds.
+pub(crate) const ROUND: Duration = Duration::from_secs(1);
+/// `cassandra.ring_delay_ms`.
+pub(crate) const RING_DELAY: Duration = Duration::from_secs(30);
+/// The load is told this often.
+const LOAD_EVERY: Duration = Duration::from_secs(60);
+
+/// The way of gossip to other nodes.
+pub(crate) trait GossipPort {
+    /// Sends a message to the node that listens at `to`; it may be lost.
+    fn post(&self, to: SocketAddr, verb: Verb, body: Vec<u8>);
+}
+
+/// The way of events to the clients of all cores.
+pub(crate) struct ClientPort {
+    pub(crate) registry: Rc<ConnectionRegistry>,
+    pub(crate) control: Rc<ControlPort>,
+}
+
+impl ClientPort {
+    async fn tell(&self, events: Vec<ClusterEvent>) {
+        for event in events {
+            self.registry.cluster_changed(event);
+            self.control.broadcast(ShardId(0), || Control::ClusterEvent(event)).await;
+        }
+    }
+}
+
+/// Gossip as this node takes part in it.
+pub(crate) struct Gossip {
+    config: Arc<Config>,
+    shard: Shard,
+    gossiper: Rc<RefCell<Gossiper>>,
+    port: Rc<dyn GossipPort>,
+    clients: ClientPort,
+    client_events: RefCell<ClientEvents>,
+    is_running: Cell<bool>,
+    /// Whether something has changed that cores or clients have not been told.
+    is_dirty: Cell<bool>,
+    changed: Condition,
+}
+
+impl Gossip {
+    /// Gossip of the node whose shard 0 this is; it knows nobody yet.
+    pub(crate) fn new(config: Arc<Config>, shard: Shard, clients: ClientPort, port: Rc<dyn GossipPort>) -> Rc<Gossip> {
+        let stored = u32::try_from(shard.generation()).unwrap_or_default();
+        let options = Options {
+            cluster_name: config.node.cluster_name.clone(),
+            partitioner: config.node.partitioner.class_name().into(),
+            address: config.gossip_address(),
+            seeds: config.node.seeds.clone(),
+            phi_convict_threshold: config.phi_convict_threshold,
+            ring_delay: RING_DELAY,
+            generation: stored,
+        };
+        let mut gossiper = Gossiper::new(options, clocks());
+        own_state::describe(&mut gossiper, &config, &shard);
+        let gossiper = Rc::new(RefCell::new(gossiper));
+        clients.registry.set_gossiper(&gossiper);
+        Rc::new(Gossip {
+            config,
+            shard,
+            gossiper,
+            port,
+            clients,
+            client_events: RefCell::default(),
+            is_running: Cell::new(true),
+            is_dirty: Cell::new(true),
+            changed: Condition::default(),
+        })
+    }
+
+    /// Begins a round every second and tells cores and clients what changes, until `closing` is set.
+    pub(crate) async fn run(self: Rc<Self>, closing: Latch) {
+        let told = runtime::spawn(self.clone().tell(closing.clone()));
+        let mut next_load = runtime::now();
+        let mut next = runtime::now();
+        loop {
+            next = next.after(ROUND).max(runtime::now());
+            if let Either::Left(()) = race(closing.wait(), runtime::sleep_until(next)).await {
+                break;
+            }
+            if !self.is_running.get() {
+                continue;
+            }
+            if runtime::now() >= next_load {
+                next_load = runtime::now().after(LOAD_EVERY);
+                let this = self.clone();
+                runtime::spawn(async move { own_state::measure_load(&this.shard, &this.gossiper).await });
+            }
+            self.round();
+        }
+        self.changed.notify();
+        told.await;
+    }
+
+    fn round(&self) {
+        let messages = {
+            let mut gossiper = self.gossiper.borrow_mut();
+            let topology = self.shard.topology();
+            gossiper.set_members(topology.nodes().iter().map(|node| node.address), clocks());
+            own_state::refresh(&mut gossiper, &self.shard);
+            gossiper.tick(clocks(), &mut runtime::rng::u64)
+        };
+        self.post(messages);
+        self.handle_events();
+    }
+
+    /// Takes a message of the node that others reach at `from`. Bytes that are none are counted by the log alone.
+    pub(crate) fn received(&self, from: SocketAddr, body: &[u8]) {
+        if !self.is_running.get() {
+            return;
+        }
+        match Message::decode(body) {
+            Ok(message) => {
+                let messages = self.gossiper.borrow_mut().received(clocks(), from, message);
+                self.post(messages);
+                self.handle_events();
+            }
+            Err(error) => tracing::debug!(%from, %error, "gossip"),
+        }
+    }
+
+    fn post(&self, messages: Vec<(SocketAddr, Message)>) {
+        for (to, message) in messages {
+            self.port.post(to, verb(&message.body), message.encode());
+        }
+    }
+
+    fn handle_events(&self) {
+        let events = self.gossiper.borrow_mut().events();
+        for event in events {
+            log(&event, &self.config);
+            let matters = match event {
+                Event::Up(_) | Event::Down(_) | Event::Restarted(_) | Event::Removed { .. } => true,
+                Event::Changed { state, .. } => state == ApplicationState::RPC_READY,
+                _ => false,
+            };
+            if matters {
+                self.is_dirty.set(true);
+            }
+        }
+        // Members may have changed as well.
+        if self.client_events.borrow().knows(&self.shard.topology()) != Some(true) {
+            self.is_dirty.set(true);
+        }
+        if self.is_dirty.get() {
+            self.changed.notify();
+        }
+    }
+
+    /// Tells cores and clients who lives, whenever that changes.
+    async fn tell(self: Rc<Self>, closing: Latch) {
+        loop {
+            let dirty = self.changed.wait(|| (closing.is_set() || self.is_dirty.take()).then_some(()));
+            dirty.await;
+            if closing.is_set() {
+                return;
+            }
+            let live = self.live_nodes();
+            if let Err(failure) = self.shard.switch_live_nodes(live).await {
+                tracing::warn!(%failure, "not all cores know who is alive");
+            }
+            let topology = self.shard.topology();
+            let events = {
+                let gossiper = self.gossiper.borrow();
+                let view = |address: SocketAddr| NodeView {
+                    is_up: gossiper.is_alive(address),
+                    is_ready: gossiper
+                        .state(address)
+                        .is_some_and(|state| state.value(ApplicationState::RPC_READY) == Some("true")),
+                    native: native_address(gossiper.state(address)),
+                };
+                self.client_events.borrow_mut().update(&topology, view)
+            };
+            self.clients.tell(events).await;
+        }
+    }
+
+    /// Host ids of the nodes that live, this one among them.
+    fn live_nodes(&self) -> BTreeSet<Uuid> {
+        let gossiper = self.gossiper.borrow();
+        let live = gossiper.states().filter(|(address, _)| gossiper.is_alive(*address));
+        live.filter_map(|(_, state)| host_id(state)).collect()
+    }
+
+    /// Says that clients are served, or no longer. What clients are told begins here: members of now are not new.
+    pub(crate) fn set_rpc_ready(&self, is_ready: bool) {
+        self.client_events.take();
+        self.is_dirty.set(true);
+        self.changed.notify();
+        self.set(ApplicationState::RPC_READY, if is_ready { "true" } else { "false" });
+    }
+
+    /// Sets a value of this node, for instance its status.
+    pub(crate) fn set(&self, state: ApplicationState, value: &str) {
+        if !self.gossiper.borrow_mut().set(state, value) {
+            tracing::warn!(state = state.name(), "the value is too long to be told");
+        }
+    }
+
+    /// Says to the others that this node stops, and to its own clients as well. Nothing is sent or taken afterwards
+    /// until [`Gossip::enable`].
+    pub(crate) async fn stop(&self) {
+        if self.is_running.replace(false) {
+            tracing::info!("Announcing shutdown");
+            let messages = self.gossiper.borrow_mut().shutdown(clocks());
+            self.post(messages);
+            let own = native_address(self.gossiper.borrow().state(self.config.gossip_address()));
+            let down = |address| ClusterEvent { change: ClusterChange::Down, address };
+            self.clients.tell(own.map(down).into_iter().collect()).await;
+        }
+    }
+
+    /// `nodetool disablegossip`.
+    pub(crate) fn disable(&self) {
+        if self.is_running.replace(false) {
+            tracing::warn!("Stopping gossip by operator request");
+            let messages = self.gossiper.borrow_mut().shutdown(clocks());
+            self.post(messages);
+        }
+    }
+
+    /// `nodetool enablegossip`: begins a generation of its own.
+    pub(crate) fn enable(&self) {
+        if !self.is_running.replace(true) {
+            tracing::warn!("Starting gossip by operator request");
+            let mut gossiper = self.gossiper.borrow_mut();
+            let seconds = u64::try_from(runtime::wall_micros().div_euclid(1_000_000)).unwrap_or_default();
+            let generation = Gossiper::next_generation(seconds, Some(gossiper.own().generation));
+            gossiper.restart(generation);
+            own_state::describe(&mut gossiper, &self.config, &self.shard);
+            gossiper.set(ApplicationState::RPC_READY, "true");
+        }
+    }
+
+    /// Whether gossip runs.
+    pub(crate) fn is_running(&self) -> bool {
+        self.is_running.get()
+    }
+
+    /// Looks at what is known of all nodes.
+    pub(crate) fn view<T>(&self, look: impl FnOnce(&Gossiper) -> T) -> T {
+        look(&self.gossiper.borrow())
+    }
+
+    /// `nodetool reloadseeds`: reads the seeds from the configuration file again. Without a file they stay.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub(crate) fn reload_seeds(&self) -> Result<(), String> {
+        let Some(path) = &self.config.file else { return Ok(()) };
+        let text = runtime::machine::read_text(path, FILE_BYTES_MAX as u64).map_err(|error| error.to_string())?;
+        let mut read = Config::read(&text, &[]).map_err(|error| error.0)?;
+        (read.node.listen_address, read.node.storage_port) =
+            (self.config.node.listen_address, self.config.node.storage_port);
+        read.resolve_seeds(&runtime::machine::resolve).map_err(|error| error.0)?;
+        self.gossiper.borrow_mut().set_seeds(read.node.seeds);
+        Ok(())
+    }
+}
+
+fn clocks() -> Clocks {
+    Clocks { monotonic: Duration::from_nanos(runtime::now().0), wall: runtime::wall_micros() }
+}
+
+/// The host id that a node tells.
+pub(crate) fn host_id(state: &EndpointState) -> Option<Uuid> {
+    state.value(ApplicationState::HOST_ID)?.parse().ok()
+}
+
+/// Where a node serves clients.
+fn native_address(state: Option<&EndpointState>) -> Option<SocketAddr> {
+    state?.value(ApplicationState::NATIVE_ADDRESS_AND_PORT)?.parse().ok()
+}
+
+fn verb(body: &Body) -> Verb {
+    match body {
+        Body::Syn { .. } => Verb::GossipSyn,
+        Body::Ack { .. } => Verb::GossipAck,
+        Body::Ack2 { .. } => Verb::GossipAck2,
+        Body::Echo => Verb::Echo,
+        Body::EchoReply { .. } => Verb::EchoReply,
+        Body::Shutdown { .. } => Verb::GossipShutdown,
+    }
+}
+
+/// Logs an event in Cassandra's words.
+fn log(event: &Event, config: &Config) {
+    match event {
+        Event::Discovered(node) => tracing::info!("Node /{node} is now part of the cluster"),
+        Event::Restarted(node) => tracing::info!("Node /{node} has restarted, now UP"),
+        Event::Up(node) => tracing::info!("InetAddress /{node} is now UP"),
+        Event::Down(node) => tracing::info!("InetAddress /{node} is now DOWN"),
+        Event::Changed { address, state } => {
+            tracing::debug!("/{address} has changed {}", state.name().unwrap_or("an unknown state"));
+        }
+        Event::Left(node) => tracing::info!("Node /{node} state jump to LEFT"),
+        Event::Removed { address, reason: Removal::Silent(after) } => {
+            let millis = after.as_millis();
+            tracing::info!("FatClient /{address} has been silent for {millis}ms, removing from gossip");
+        }
+        Event::Removed { address, .. } => tracing::info!("removed /{address} from gossip"),
+        Event::LocalPause(pause) => {
+            let (nanos, max) = (pause.as_nanos(), cluster::gossip::failure_detector::LOCAL_PAUSE_MAX.as_nanos());
+            tracing::warn!("Not marking nodes down due to local pause of {nanos}ns > {max}ns");
+        }
+        Event::ClockSkewed { address, offset } => {
+            tracing::warn!("the clock of /{address} is {} ms ahead of this node's", offset.micros / 1000);
+        }
+        Event::ClockAgrees(node) => tracing::info!("the clock of /{node} agrees with this node's again"),
+        Event::ClusterNameMismatch { from, theirs } => {
+            tracing::warn!("ClusterName mismatch from /{from} {theirs}!={}", config.node.cluster_name);
+        }
+        Event::PartitionerMismatch { from, theirs } => {
+            let own = config.node.partitioner.class_name();
+            tracing::warn!("Partitioner mismatch from /{from} {theirs}!={own}");
+        }
+        Event::InvalidGeneration { address, generation } => {
+            let local = runtime::wall_micros().div_euclid(1_000_000);
+            tracing::warn!(
+                "received an invalid gossip generation for peer /{address}; local time = {local}, received generation = \
+                 {generation}"
+            );
+        }
+        Event::GenerationRaised(generation) => {
+            tracing::warn!("other nodes know a later generation of this node: it goes on with {generation}");
+        }
+        Event::Expelled => tracing::warn!("other nodes say that this node has left the ring"),
+    }
+}
