@@ -40,7 +40,7 @@ impl Clients {
         let (node, core) = self.next();
         let request = Request { consistency, ..Request::new(text) };
         // Clocks drift apart a little, and the next statement must have a later timestamp.
-        self.world.wait(Duration::from_millis(3));
+        self.world.wait(Duration::from_millis(20));
         self.world.query(node, core, &request).map(|answer| rows_of(answer).0)
     }
 

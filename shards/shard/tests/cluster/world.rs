@@ -16,6 +16,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(60);
+/// The epoch before the first that nodes are told of. It is above those of their own logs, in which each is alone.
+const FIRST_EPOCH: u64 = 1 << 40;
 
 type Job = Box<dyn FnOnce(Shard) -> Pin<Box<dyn Future<Output = ()>>>>;
 /// A row as bytes.
@@ -86,11 +88,11 @@ fn config(node: usize, tweak: fn(&mut Config)) -> Config {
 }
 
 impl World {
-    /// Starts a node for each number of cores. They know each other in epoch 1.
+    /// Starts a node for each number of cores. They know each other in the epoch after [`FIRST_EPOCH`].
     pub(crate) fn start(cores: &[usize], tweak: fn(&mut Config)) -> World {
         let sim = Sim::new(cores.len() as u64, Options { clock_skew: Duration::ZERO, ..Options::default() });
         let nodes = cores.iter().map(|cores| (0..*cores).map(|_| Core::default()).collect()).collect();
-        let mut world = World { sim, network: Network::default(), nodes, members: Vec::new(), epoch: 0 };
+        let mut world = World { sim, network: Network::default(), nodes, members: Vec::new(), epoch: FIRST_EPOCH };
         for (node, cores) in cores.iter().enumerate() {
             world.start_node(node, *cores, tweak);
         }
