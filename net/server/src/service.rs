@@ -99,7 +99,15 @@ impl Service {
         let gossip = Gossip::new(context.config.clone(), context.shard.clone(), clients, Rc::new(self.links.clone()));
         self.links.serve_gossip(&gossip);
         let rounds = runtime::spawn(gossip.clone().run(stopping.clone()));
-        let peers_accepting = self.join(&stopping).await?;
+        let mut terminated = pin!(runtime::signal::terminated());
+        let peers_accepting = match race(self.join(&stopping), terminated.as_mut()).await {
+            Either::Left(joined) => joined?,
+            Either::Right(()) => {
+                self.control.broadcast(me, || Control::Stop).await;
+                self.links.close();
+                return Ok(());
+            }
+        };
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
             let plain = self.bind(context.config.node.native_port).await?;
@@ -120,7 +128,6 @@ impl Service {
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
         let listener = http::listen(&node).await;
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
-        let mut terminated = pin!(runtime::signal::terminated());
         let mut drain = pin!(node.drain.wait());
         let mut is_drained = false;
         loop {
