@@ -1,5 +1,6 @@
 //! Applying what the cluster has agreed on: [`consensus::StateMachine`].
 
+use super::peer_rows;
 use super::rows::{Slot, slot_written};
 use super::snapshot::{self, Snapshot};
 use crate::definitions::step::{self, Prepared, Step};
@@ -51,6 +52,10 @@ impl Machine {
     async fn advance(&self, metadata: Metadata) -> Result<(), StoreError> {
         let shard = &self.shard;
         let timestamp = shard.clock().timestamp();
+        let before = shard.metadata().current();
+        for mutation in peer_rows::changes(&shard.schema(), shard.host_id(), (&before, &metadata), timestamp) {
+            shard.store().apply(mutation, true).await.map_err(|error| StoreError(error.to_string()))?;
+        }
         let stored = slot_written(&shard.schema(), Slot::Metadata, metadata.encode(), timestamp);
         shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;

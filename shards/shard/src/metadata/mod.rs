@@ -18,6 +18,7 @@ pub(crate) mod leaving;
 mod log_store;
 mod machine;
 pub(crate) mod membership;
+mod peer_rows;
 pub(crate) mod peers;
 mod rows;
 mod snapshot;
