@@ -40,6 +40,8 @@ pub struct Metadata {
     pub partitioner: String,
     /// The index of the last entry applied.
     pub epoch: u64,
+    /// The epoch at which the members changed last: what requests between nodes name to say where data are.
+    pub members_epoch: u64,
     /// The version of the schema.
     pub schema_version: Uuid,
     /// The timestamp of the last change of the schema, microseconds since 1970.
@@ -57,6 +59,7 @@ impl Default for Metadata {
             cluster_name: String::new(),
             partitioner: String::new(),
             epoch: 0,
+            members_epoch: 0,
             schema_version: Uuid::nil(),
             schema_timestamp: 0,
             members: BTreeMap::new(),
@@ -93,7 +96,11 @@ impl Metadata {
     /// [`Rejected`] if the command does not fit the state any more.
     pub fn apply(&mut self, epoch: u64, command: &Command) -> Result<(), Rejected> {
         self.epoch = epoch;
-        command.apply(self)
+        command.apply(self)?;
+        if !matches!(command, Command::Schema(_)) {
+            self.members_epoch = epoch;
+        }
+        Ok(())
     }
 
     /// The member that has an address for other nodes.

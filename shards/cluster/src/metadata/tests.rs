@@ -83,7 +83,7 @@ fn a_cluster_is_created_once() {
 fn a_node_joins_becomes_normal_leaves_and_never_comes_back() {
     let mut metadata = after(&[create(), join(2, &["20"])]);
     let rings = |metadata: &Metadata| {
-        let topology = Topology::new(metadata.nodes(), NodeIndex(0), metadata.epoch);
+        let topology = Topology::new(metadata.nodes(), NodeIndex(0), metadata.members_epoch);
         topology.ring().iter().map(|(token, node)| (token.token().0, node.0)).collect::<Vec<_>>()
     };
     assert_eq!(rings(&metadata), [(-5, 0), (10, 0)], "a joining node owns nothing");
@@ -139,6 +139,7 @@ fn a_schema_change_names_the_version_that_it_changes() {
     assert_eq!(refusal(&metadata, &schema(id(50), id(52), 1_000)), moved, "its timestamp must be above the last");
     metadata.apply(2, &schema(id(50), id(52), 1_001)).expect("changed");
     assert_eq!((metadata.schema_version, metadata.schema_timestamp), (id(52), 1_001));
+    assert_eq!((metadata.epoch, metadata.members_epoch), (2, 1), "the members are as before");
 }
 
 #[test]

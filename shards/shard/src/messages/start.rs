@@ -1,6 +1,7 @@
 //! The steps of starting all cores of a node together, in the order in which they are sent; the module `start` runs
 //! them.
 
+use crate::messages::admin::Members;
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
 use engine::store::Truncation;
@@ -31,6 +32,8 @@ pub(crate) enum StartStep {
     Ready {
         /// The node's identity.
         identity: Identity,
+        /// The nodes that data were placed on when the node ran last; `None` if it belongs to no cluster yet.
+        members: Option<Arc<Members>>,
         /// Prepared statements.
         statements: Arc<[StoredStatement]>,
         /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.

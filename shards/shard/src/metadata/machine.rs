@@ -65,12 +65,13 @@ impl Machine {
     }
 }
 
-/// Places data on the members, if this node is one and they are not those that it knows.
+/// Places data on the members, if this node is one and they are not those that it knows, as of the epoch at which they
+/// changed last: that is the same on every node, however often it has started.
 pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
-    let nodes = metadata.nodes();
+    let (nodes, topology) = (metadata.nodes(), shard.topology());
     let is_member = metadata.members.contains_key(&shard.host_id());
-    if is_member && nodes != shard.topology().nodes() {
-        shard.switch_topology(nodes, metadata.epoch).await.map_err(failed)?;
+    if is_member && (metadata.members_epoch > topology.epoch() || nodes != topology.nodes()) {
+        shard.switch_topology(nodes, metadata.members_epoch).await.map_err(failed)?;
     }
     Ok(())
 }

@@ -6,11 +6,15 @@ use super::machine::{Machine, place};
 use super::peers::PeerTransport;
 use super::rows::{Slot, read_slot};
 use super::snapshot;
-use crate::schema::local::RELEASE_VERSION;
+use crate::messages::admin::Members;
+use crate::schema::local::{Identity, RELEASE_VERSION};
 use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;
 use cluster::metadata::{Command, Member, MemberState, Metadata};
+use cluster::topology::NodeIndex;
 use consensus::{Config, Group, Timings};
+use engine::Store;
+use model::Schema;
 use runtime::Class;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -19,6 +23,20 @@ use std::time::Duration;
 const MESSAGES: (u16, u16) = (1, 1);
 /// How long the first entries of a cluster may take, which only this node's disk decides on.
 const CREATION_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The nodes that data were placed on when this node ran last, for the time until the log is open; `None` if it belongs
+/// to no cluster.
+pub(crate) async fn stored_members(
+    store: &Store,
+    schema: &Schema,
+    identity: &Identity,
+) -> Result<Option<Members>, StartError> {
+    let Some(stored) = read_slot(store, schema, Slot::Metadata).await? else { return Ok(None) };
+    let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
+    let nodes = metadata.nodes();
+    let here = nodes.iter().position(|node| node.host_id == identity.host_id);
+    Ok(here.map(|here| Members { epoch: metadata.members_epoch, nodes, here: NodeIndex(here as u16) }))
+}
 
 /// This node as it describes itself to the others.
 pub(super) fn own_member(shard: &Shard) -> Member {

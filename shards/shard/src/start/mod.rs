@@ -4,7 +4,8 @@
 //! 2. Shard 0 replays the system tables, reads the schema from them and sends it with the agreed counter floor.
 //! 3. Every shard opens its SSTables and replays its own tables. When all have done so, every shard starts its store
 //!    and flushes.
-//! 4. Shard 0 writes what a start changes, and sends the node's identity and the prepared statements.
+//! 4. Shard 0 writes what a start changes, and sends the node's identity, the nodes that data were placed on last, and
+//!    the prepared statements.
 //! 5. When all shards serve, shard 0 opens the log of the cluster's metadata, and all return.
 //!
 //! Invariants: no shard serves before every shard has replayed; if one shard fails, all give up.
@@ -13,10 +14,13 @@ use crate::config::Config;
 use crate::coordinator::batch_log;
 use crate::dispatch;
 use crate::mailbox::Mailbox;
+use crate::messages::admin::Members;
 use crate::messages::start::{StartStep, StepError};
 use crate::messages::{Message, Start};
 use crate::metadata;
-use crate::operations::{compaction_history, disk_watch, indexes, size_estimates, snapshots, splits, table_verbs};
+use crate::operations::{
+    compaction_history, disk_watch, indexes, membership, size_estimates, snapshots, splits, table_verbs,
+};
 use crate::planning::prepared;
 use crate::ports::{Notifier, Peers};
 use crate::schema;
@@ -57,7 +61,8 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, statements, truncations, timestamp, released, is_first_start } = begun;
+    let Begun { store, schema, identity, members, statements, truncations, timestamp, released, is_first_start } =
+        begun;
     let shard = Shard::new(Parts {
         config,
         store,
@@ -74,8 +79,11 @@ pub(crate) async fn start(
         tracing::warn!(ahead_micros = ahead, "the clock was set back: write timestamps go on from where they were");
     }
     prepared::install_stored(&shard, &statements);
+    if let Some(members) = &members {
+        membership::adopt(&shard, members);
+    }
     let released = if led {
-        steps.broadcast(|| shard_ready(&shard, &statements, timestamp)).await;
+        steps.broadcast(|| shard_ready(&shard, &members, &statements, timestamp)).await;
         steps.gather(|step| matches!(step, StartStep::Serving).then_some(())).await?;
         steps.broadcast(|| StartStep::Go(released)).await;
         released
@@ -123,6 +131,7 @@ struct Begun {
     store: Store,
     schema: Arc<Schema>,
     identity: Identity,
+    members: Option<Arc<Members>>,
     statements: Arc<[StoredStatement]>,
     truncations: Vec<(TableId, Truncation)>,
     /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.
@@ -133,8 +142,14 @@ struct Begun {
     released: bool,
 }
 
-fn shard_ready(shard: &Shard, statements: &Arc<[StoredStatement]>, timestamp: i64) -> StartStep {
-    StartStep::Ready { identity: shard.identity().clone(), statements: statements.clone(), timestamp }
+fn shard_ready(
+    shard: &Shard,
+    members: &Option<Arc<Members>>,
+    statements: &Arc<[StoredStatement]>,
+    timestamp: i64,
+) -> StartStep {
+    let (identity, members) = (shard.identity().clone(), members.clone());
+    StartStep::Ready { identity, members, statements: statements.clone(), timestamp }
 }
 
 async fn open(config: &Config) -> Result<Store, StartError> {
@@ -214,7 +229,18 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     let is_first_start = loaded.identity.is_none();
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
     let statements = prepared.into();
-    Ok(Begun { store, schema, identity, statements, truncations, timestamp, is_first_start, released: flushed })
+    let members = metadata::membership::stored_members(&store, &schema, &identity).await?.map(Arc::new);
+    Ok(Begun {
+        store,
+        schema,
+        identity,
+        members,
+        statements,
+        truncations,
+        timestamp,
+        is_first_start,
+        released: flushed,
+    })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -239,16 +265,16 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
     let result = begun.as_ref().copied().map_err(step_error);
     steps.send(leader, StartStep::Begun(result)).await;
     begun?;
-    let (identity, statements, timestamp) = steps
+    let (identity, members, statements, timestamp) = steps
         .next(|step| match step {
-            StartStep::Ready { identity, statements, timestamp } => {
-                Some((identity.clone(), statements.clone(), *timestamp))
+            StartStep::Ready { identity, members, statements, timestamp } => {
+                Some((identity.clone(), members.clone(), statements.clone(), *timestamp))
             }
             _ => None,
         })
         .await?;
     let is_first_start = false;
-    Ok(Begun { store, schema, identity, statements, truncations, timestamp, is_first_start, released: false })
+    Ok(Begun { store, schema, identity, members, statements, truncations, timestamp, is_first_start, released: false })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {
