@@ -22,8 +22,7 @@ fn run(sim: &mut Sim, directories: &[&str]) -> Exit {
         sim.terminate(SERVER);
     }
     assert_eq!(sim.run_until(LIMIT, || exits.borrow().len() == 2), Stop::Condition);
-    let ended = exits.borrow()[0];
-    ended
+    exits.borrow()[0]
 }
 
 /// What the marker of a directory says from its shards on.

@@ -182,7 +182,7 @@ mod tests {
             keyspace.replication.options.insert("replication_factor".into(), "3".into());
             schema.put_keyspace(Arc::new(keyspace));
         };
-        let mut ahead = schema(&[full.clone()]);
+        let mut ahead = schema(std::slice::from_ref(&full));
         system_auth(&mut ahead);
         for behind in [schema(&[]), schema(&[bare]), schema(&[other.clone()]), schema(&[full, other])] {
             let after = caught_up(behind, &ahead);

@@ -13,6 +13,9 @@ use std::pin::Pin;
 /// A future that stays on its core.
 pub(crate) type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
+/// Answers a request of another node.
+pub(crate) type ServePeer = for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture<'a, Result<Vec<u8>, Unreadable>>;
+
 /// Functions of the modules above this one, plugged in when the shard starts. Reads and writes of what the own core
 /// owns do not pass through here: they are direct calls of `replica`.
 #[derive(Clone, Copy)]
@@ -20,7 +23,7 @@ pub(crate) struct Handlers {
     /// Serves a request on this core.
     pub(crate) serve: fn(&Shard, Request) -> LocalFuture<'_, Reply>,
     /// Serves a request of another node.
-    pub(crate) serve_peer: for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture<'a, Result<Vec<u8>, Unreadable>>,
+    pub(crate) serve_peer: ServePeer,
     /// Reads a table without storage.
     pub(crate) read_virtual:
         for<'a> fn(&'a Shard, &'a Table, &'a ReadRequest) -> LocalFuture<'a, Result<ReadReply, Failure>>,

@@ -165,10 +165,8 @@ fn failures_of_the_other_node_keep_what_they_say() {
         let text = format!("DELETE FROM k.t WHERE a = {}", SECOND * (column + 1));
         world.query(0, 0, &Request::new(&text)).expect("deleted");
     }
-    for table in ["CREATE TABLE k.c (a int, b int, PRIMARY KEY (a, b)) WITH id = 00000002-0000-1000-8000-000000000000"]
-    {
-        world.everywhere(table);
-    }
+    let table = "CREATE TABLE k.c (a int, b int, PRIMARY KEY (a, b)) WITH id = 00000002-0000-1000-8000-000000000000";
+    world.everywhere(table);
     for b in 0..4 {
         let text = format!("DELETE FROM k.c WHERE a = {SECOND} AND b = {b}");
         world.query(0, 0, &Request::new(&text)).expect("deleted");

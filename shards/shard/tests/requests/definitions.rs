@@ -121,7 +121,7 @@ fn identity_is_kept_over_restarts() {
     assert!(world.rows_on(1, "SELECT * FROM system.peers_v2").is_empty());
     assert!(world.rows_on(1, "SELECT * FROM system_schema.scylla_tables WHERE keyspace_name = 'k'").is_empty());
     let named = "SELECT keyspace_name, table_name, partitioner FROM system_schema.scylla_tables";
-    let refused = world.try_query(1, named, Request::default()).err().expect("as if it were not there");
+    let refused = world.try_query(1, named, Request::default()).expect_err("as if it were not there");
     assert_eq!((refused.code, &*refused.text), (ErrorCode::Invalid, "table scylla_tables does not exist"));
     let tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'system_schema'";
     assert_eq!(world.rows_on(2, tables).len(), 11);

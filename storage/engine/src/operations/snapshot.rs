@@ -117,7 +117,8 @@ async fn link_sstables(
 ) -> Result<Vec<String>, Error> {
     let (memtable, view) = tables.readable(table)?;
     let mut names = Vec::new();
-    for (source, target) in files.directories_of(&memtable.table()).iter().zip(targets) {
+    let sources = files.directories_of(&memtable.table());
+    for (source, target) in sources.iter().zip(targets) {
         let within = view.sstables.iter().filter(|sstable| sstable.directory == *source);
         let named: HashSet<&Descriptor> = within.map(|sstable| sstable.reader.descriptor()).collect();
         if named.is_empty() {

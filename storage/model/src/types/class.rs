@@ -300,7 +300,10 @@ impl<'a> ClassParser<'a> {
     /// Parses `(a=>class,b=>class)`; `None` if that is not what comes next.
     fn aliases(&mut self, open: bool, depth: usize) -> Result<Option<Vec<(u8, Component)>>, ValueError> {
         let mut found = Vec::new();
-        while open {
+        if !open {
+            return Ok(Some(found));
+        }
+        loop {
             self.skip_blank_and_comma();
             match self.peek() {
                 None => return Ok(None),
@@ -323,7 +326,7 @@ impl<'a> ClassParser<'a> {
             let (cql_type, reversed) = self.parse_type(depth + 1)?;
             found.push((alias as u8, Component { cql_type, reversed }));
         }
-        self.at += usize::from(open);
+        self.at += 1;
         Ok(Some(found))
     }
 
