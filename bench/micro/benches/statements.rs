@@ -50,6 +50,7 @@ fn schema() -> Schema {
         let new_id = TableId([number as u8; 16]);
         let site = DefinitionContext {
             data_center: "datacenter1",
+            nodes: &std::collections::BTreeMap::from([("datacenter1".to_owned(), 1)]),
             now_micros: 1,
             new_id,
             memtables: &memtables,

@@ -31,6 +31,7 @@ impl World {
         let new_id = TableId(self.next_id.to_be_bytes());
         let site = DefinitionContext {
             data_center: "datacenter1",
+            nodes: &std::collections::BTreeMap::from([("datacenter1".to_owned(), 1)]),
             now_micros: 5_000,
             new_id,
             memtables: &MemtableConfigurations::default(),

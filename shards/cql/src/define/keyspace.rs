@@ -62,7 +62,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
             name.len()
         )));
     }
-    let replication = replication::check(name, options, None, site.data_center)?;
+    let replication = replication::check(name, options, None, site.nodes)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }
@@ -73,7 +73,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     };
-    let warnings = too_few_nodes(&after, site.data_center).into_iter().collect();
+    let warnings = too_few_nodes(&after, site.nodes);
     Ok(Applied { warnings, ..changed(ChangeKind::Created, ChangeTarget::Keyspace, "", after) })
 }
 
@@ -89,13 +89,13 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
     let mut after = Keyspace::clone(before);
     // An empty map changes nothing.
     if let Some(options) = replication.filter(|options| !options.is_empty()) {
-        after.replication = replication::check(name, options, Some(&before.replication), site.data_center)?;
+        after.replication = replication::check(name, options, Some(&before.replication), site.nodes)?;
     }
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }
     // Cassandra warns even when nothing changes.
-    let mut warnings: Vec<String> = too_few_nodes(&after, site.data_center).into_iter().collect();
+    let mut warnings = too_few_nodes(&after, site.nodes);
     if replicas(&before.replication) < replicas(&after.replication) {
         let text = "When increasing replication factor you need to run a full (-full) repair to distribute the data.";
         warnings.push(text.to_owned());
@@ -127,19 +127,24 @@ fn replicas(replication: &Replication) -> u64 {
     replication.options.values().map(|text| factor(text)).sum()
 }
 
-/// The warning about a keyspace with more replicas than nodes.
-fn too_few_nodes(keyspace: &Keyspace, data_center: &str) -> Option<String> {
+/// The warnings about a keyspace with more replicas than nodes.
+fn too_few_nodes(keyspace: &Keyspace, nodes: &BTreeMap<String, usize>) -> Vec<String> {
     let options = &keyspace.replication.options;
-    let (found, place) = if keyspace.replication.class.ends_with("NetworkTopologyStrategy") {
-        (options.get(data_center), format!(" for datacenter {data_center}"))
-    } else {
-        (options.get("replication_factor"), String::new())
+    let warning = |found: Option<&String>, nodes: usize, place: &str| {
+        let factor = factor(found?);
+        (factor > nodes as u64).then(|| {
+            let name = &keyspace.name;
+            format!(
+                "Your replication factor {factor} for keyspace {name} is higher than the number of nodes {nodes}{place}"
+            )
+        })
     };
-    let factor = factor(found?);
-    (factor > 1).then(|| {
-        format!(
-            "Your replication factor {factor} for keyspace {} is higher than the number of nodes 1{place}",
-            keyspace.name
-        )
-    })
+    if keyspace.replication.class.ends_with("NetworkTopologyStrategy") {
+        let of = |(data_center, nodes): (&String, &usize)| {
+            warning(options.get(data_center), *nodes, &format!(" for datacenter {data_center}"))
+        };
+        nodes.iter().filter_map(of).collect()
+    } else {
+        warning(options.get("replication_factor"), nodes.values().sum(), "").into_iter().collect()
+    }
 }

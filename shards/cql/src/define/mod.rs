@@ -49,8 +49,10 @@ pub const USER_TYPES_MAX: usize = 10_000;
 /// What applying a statement needs to know besides the schema: time, ids and the node's configuration.
 #[derive(Clone, Copy, Debug)]
 pub struct DefinitionContext<'a> {
-    /// The node's data centre, the only one there is.
+    /// The node's data centre.
     pub data_center: &'a str,
+    /// How many nodes each data centre has.
+    pub nodes: &'a BTreeMap<String, usize>,
     /// The time of the change, microseconds since 1970.
     pub now_micros: i64,
     /// The id for a table that is created without WITH ID.

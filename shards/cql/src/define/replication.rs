@@ -14,12 +14,12 @@ const FACTOR: &str = "replication_factor";
 const FACTOR_DEFAULT: &str = "1";
 
 /// Checks the map as written for `keyspace`, with Cassandra's texts. `before` is the keyspace's current replication,
-/// `data_center` the only data centre there is.
+/// `nodes` has the data centres.
 pub(crate) fn check(
     keyspace: &str,
     written: &[(String, String)],
     before: Option<&Replication>,
-    data_center: &str,
+    nodes: &BTreeMap<String, usize>,
 ) -> Result<Replication, Failure> {
     let Some((_, class)) = written.iter().find(|(name, _)| name == "class") else {
         return Err(Failure::config("Missing replication strategy class"));
@@ -48,16 +48,18 @@ pub(crate) fn check(
                     everywhere = Some(value.as_str());
                     continue;
                 }
-                if name != data_center {
+                if !nodes.contains_key(name) {
                     return Err(unrecognized(name, strategy, keyspace));
                 }
                 options.insert(name.clone(), value.clone());
             }
             if everywhere.is_some() || options.is_empty() {
                 // The current factor of a data centre takes precedence over the factor for all.
-                let before = before.and_then(|before| before.options.get(data_center)).map(String::as_str);
-                let factor = before.or(everywhere).unwrap_or(factor_default);
-                options.entry(data_center.to_owned()).or_insert_with(|| factor.to_owned());
+                for data_center in nodes.keys() {
+                    let before = before.and_then(|before| before.options.get(data_center)).map(String::as_str);
+                    let factor = before.or(everywhere).unwrap_or(factor_default);
+                    options.entry(data_center.clone()).or_insert_with(|| factor.to_owned());
+                }
             }
             for value in options.values() {
                 factor(value)?;
@@ -102,7 +104,7 @@ mod tests {
     fn stored(class: &str, options: &[(&str, &str)], before: Option<&Replication>) -> Result<Replication, Failure> {
         let mut written = vec![("class".to_owned(), class.to_owned())];
         written.extend(options.iter().map(|(name, value)| (name.to_string(), value.to_string())));
-        check("k", &written, before, DC)
+        check("k", &written, before, &BTreeMap::from([(DC.to_owned(), 1)]))
     }
 
     fn factors(replication: &Replication) -> Vec<(&str, &str)> {

@@ -20,9 +20,10 @@ use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext};
 use cql::plan::Define;
-use model::{Failure, Mutation, Schema, TableId};
+use model::{Failure, Keyspace, Mutation, Schema, TableId};
 use runtime::Instant;
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,14 +60,38 @@ pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Fai
 
 /// The answer to a statement that changes nothing.
 fn unchanged(shard: &Shard, define: &Define) -> Result<Defined, Failure> {
-    let Applied { warnings, .. } = cql::define::apply(define, &shard.schema(), &context(shard, 0))?;
+    let nodes = nodes(shard);
+    let Applied { warnings, .. } = cql::define::apply(define, &shard.schema(), &context(shard, &nodes, 0))?;
     Ok(Defined { change: None, warnings })
 }
 
-fn context(shard: &Shard, now_micros: i64) -> DefinitionContext<'_> {
+/// How many nodes each data centre has.
+fn nodes(shard: &Shard) -> BTreeMap<String, usize> {
+    let mut nodes = BTreeMap::new();
+    for node in shard.topology().nodes() {
+        *nodes.entry(node.data_center.clone()).or_default() += 1;
+    }
+    nodes
+}
+
+/// The warning about replicas that a keyspace names and does not have, if it names more than one.
+fn one_copy(keyspace: &Keyspace, nodes: &BTreeMap<String, usize>) -> Option<String> {
+    let wants_more = |factor: &String| factor.parse::<u64>().is_ok_and(|factor| factor > 1);
+    let is_cluster = nodes.values().sum::<usize>() > 1;
+    (is_cluster && keyspace.replication.options.values().any(wants_more)).then(|| {
+        format!(
+            "Helenus keeps one copy of each partition so far, on the first of its natural replicas: the replication \
+             factor of keyspace {} has no effect yet",
+            keyspace.name
+        )
+    })
+}
+
+fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros: i64) -> DefinitionContext<'c> {
     let config = shard.config();
     DefinitionContext {
         data_center: &config.data_center,
+        nodes,
         now_micros,
         new_id: TableId(crate::schema::random_uuid().into_bytes()),
         memtables: &config.memtables,
@@ -82,8 +107,13 @@ async fn work_out(shard: &Shard, define: &Define) -> Result<Option<(Step, Schema
     let stored = stored(shard).await?;
     let before = shard.schema();
     let timestamp = next_timestamp(shard, &stored);
-    let Applied { change, warnings } = cql::define::apply(define, &before, &context(shard, time_of_change(timestamp)))?;
+    let nodes = nodes(shard);
+    let context = context(shard, &nodes, time_of_change(timestamp));
+    let Applied { change, mut warnings } = cql::define::apply(define, &before, &context)?;
     let Some(change) = change else { return Ok(None) };
+    if change.target == ChangeTarget::Keyspace {
+        warnings.extend(change.after.as_ref().and_then(|keyspace| one_copy(keyspace, &nodes)));
+    }
     let version = crate::schema::random_uuid();
     let after = Arc::new(schema_after(&before, &change, version));
     let rows = mutation_of(&before, &change, timestamp, runtime::wall_micros().div_euclid(1_000_000));
