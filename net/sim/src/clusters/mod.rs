@@ -11,4 +11,4 @@ mod nemesis;
 mod run;
 mod schema_client;
 
-pub use run::{ClusterReport, run_cluster};
+pub use run::{ClusterReport, run_cluster, run_missed_change};

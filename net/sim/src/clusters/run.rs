@@ -80,17 +80,23 @@ struct ClusterRun {
     report: ClusterReport,
 }
 
+/// A change of the schema that a node misses because it is down, and that it must serve once it is back, with the
+/// version that all others have. The error says what is broken.
+pub fn run_missed_change(seed: u64) -> Result<(), String> {
+    let mut run = ClusterRun::new(seed);
+    (0..3).for_each(|_| run.add_node());
+    run.all_ready("the first start")?;
+    run.sim.crash(run.members[2].id);
+    run.create_keyspace()?;
+    run.start(2);
+    run.all_ready("the restart")?;
+    let began = run.sim.now();
+    run.check_agreement(began).map(|_| ())
+}
+
 /// Runs one seed to its verdict.
 pub fn run_cluster(seed: u64) -> ClusterReport {
-    let mut rng = Rng::new(seed);
-    let mut run = ClusterRun {
-        sim: Sim::new(rng.next_u64(), Options::default()),
-        rng,
-        members: Vec::new(),
-        changes: SharedChanges::default(),
-        clients: 0,
-        report: ClusterReport { seed, ..ClusterReport::default() },
-    };
+    let mut run = ClusterRun::new(seed);
     let violation = run.play().err().or_else(|| run.changes.borrow().violation.clone());
     let changes = run.changes.borrow();
     ClusterReport {
@@ -106,6 +112,18 @@ pub fn run_cluster(seed: u64) -> ClusterReport {
 }
 
 impl ClusterRun {
+    fn new(seed: u64) -> ClusterRun {
+        let mut rng = Rng::new(seed);
+        ClusterRun {
+            sim: Sim::new(rng.next_u64(), Options::default()),
+            rng,
+            members: Vec::new(),
+            changes: SharedChanges::default(),
+            clients: 0,
+            report: ClusterReport { seed, ..ClusterReport::default() },
+        }
+    }
+
     fn play(&mut self) -> Result<(), String> {
         for _ in 0..1 + self.rng.below(NODES_MAX) {
             self.add_node();

@@ -13,7 +13,7 @@
 //! the next start if it is not known to be complete; making a complete change again has no effect.
 
 use super::truncate::Cut;
-use super::with_columns_again;
+use super::{next_timestamp, stored, with_columns_again};
 use crate::messages::admin::TableVerb;
 use crate::messages::{Reply, Request};
 use crate::operations::indexes::{self, NamedIndex};
@@ -106,11 +106,13 @@ impl Step {
 
     /// Makes the change on this node. Returns when every shard serves the new schema.
     pub(crate) async fn make(&self, shard: &Shard, prepared: Prepared) -> Result<(), Failure> {
-        let cut = Cut::new(shard, self.before.clone(), self.timestamp);
+        // A start of this node may have written its row of `system.local` after the change was agreed on.
+        let local_timestamp = next_timestamp(shard, &stored(shard).await?).max(self.timestamp);
+        let cut = Cut::new(shard, self.before.clone(), local_timestamp);
         if let Some(id) = self.given_id {
             cut.forget_earlier(id).await?;
         }
-        let version = local::schema_version_changed(&self.before, self.after.version, self.timestamp);
+        let version = local::schema_version_changed(&self.before, self.after.version, local_timestamp);
         super::apply(shard, version).await?;
         super::apply(shard, self.rows.clone()).await?;
         super::sync(shard).await?;
@@ -184,7 +186,8 @@ pub(crate) async fn adopt_version(shard: &Shard, version: Uuid, timestamp: i64) 
     if schema.version == version {
         return Ok(());
     }
-    super::apply(shard, local::schema_version_changed(&schema, version, timestamp)).await?;
+    let local_timestamp = next_timestamp(shard, &stored(shard).await?).max(timestamp);
+    super::apply(shard, local::schema_version_changed(&schema, version, local_timestamp)).await?;
     let mut after = Schema::clone(&schema);
     after.version = version;
     let after = Arc::new(after);
