@@ -6,8 +6,10 @@ use super::snapshot::{self, Snapshot};
 use crate::definitions::step::{self, Prepared, Step};
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
+use cluster::topology::Node;
 use consensus::{StateMachine, StoreError};
-use model::Failure;
+use model::{Failure, Partitioner, ShardMap};
+use uuid::Uuid;
 
 /// The metadata and the schema of this node.
 pub(super) struct Machine {
@@ -65,10 +67,20 @@ impl Machine {
     }
 }
 
+/// The members as nodes, as this one places data on them. The metadata may still have the number of cores that it had
+/// when it ran last, and what it has now is what counts here.
+pub(super) fn nodes_here(metadata: &Metadata, own: Uuid, partitioner: Partitioner) -> Vec<Node> {
+    let mut nodes = metadata.nodes();
+    if let Some(this) = nodes.iter_mut().find(|node| node.host_id == own) {
+        this.shards = ShardMap::new(partitioner, runtime::shard_count() as u16);
+    }
+    nodes
+}
+
 /// Places data on the members, if this node is one and they are not those that it knows, as of the epoch at which they
 /// changed last: that is the same on every node, however often it has started.
 pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
-    let (nodes, topology) = (metadata.nodes(), shard.topology());
+    let (nodes, topology) = (nodes_here(metadata, shard.host_id(), shard.partitioner()), shard.topology());
     let is_member = metadata.members.contains_key(&shard.host_id());
     if is_member && (metadata.members_epoch > topology.epoch() || nodes != topology.nodes()) {
         shard.switch_topology(nodes, metadata.members_epoch).await.map_err(failed)?;

@@ -2,7 +2,7 @@
 //! start tells the others.
 
 use super::log_store::TableLog;
-use super::machine::{Machine, place};
+use super::machine::{Machine, nodes_here, place};
 use super::peers::PeerTransport;
 use super::rows::{Slot, read_slot};
 use super::snapshot;
@@ -33,7 +33,7 @@ pub(crate) async fn stored_members(
 ) -> Result<Option<Members>, StartError> {
     let Some(stored) = read_slot(store, schema, Slot::Metadata).await? else { return Ok(None) };
     let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
-    let nodes = metadata.nodes();
+    let nodes = nodes_here(&metadata, identity.host_id, schema.partitioner);
     let here = nodes.iter().position(|node| node.host_id == identity.host_id);
     Ok(here.map(|here| Members { epoch: metadata.members_epoch, nodes, here: NodeIndex(here as u16) }))
 }
