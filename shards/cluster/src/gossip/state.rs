@@ -125,7 +125,7 @@ impl EndpointState {
     }
 
     /// Replaces a value unless the one at hand is as new. Returns whether it did.
-    pub(super) fn replace(&mut self, state: ApplicationState, value: VersionedValue) -> bool {
+    pub fn replace(&mut self, state: ApplicationState, value: VersionedValue) -> bool {
         match self.values.binary_search_by_key(&state, |(state, _)| *state) {
             Ok(at) if self.values[at].1.version >= value.version => return false,
             Ok(at) => self.values[at].1 = value,

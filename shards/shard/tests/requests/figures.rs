@@ -1,7 +1,8 @@
 //! The metrics that `system_views` shows after known work: reads, writes, batches, statements, snapshots, waiting
 //! requests.
 
-use super::world::{Request, World, int, text, values};
+use super::world::{Request, Row, World, int, text, values};
+use cluster::gossip::{ApplicationState, EndpointState, VersionedValue};
 use model::BatchKind;
 use model::Consistency;
 use shard::metrics::Measure;
@@ -204,16 +205,36 @@ fn requests_that_wait_are_shown() {
 }
 
 #[test]
-fn the_node_gossips_of_itself() {
+fn what_gossip_knows_of_a_node_is_a_row_on_every_core() {
     let mut world = world(2);
-    let rows = world.rows_on(1, "SELECT host_id, generation, status, \"schema\" FROM system_views.gossip_info");
-    let (host, generation, version, token) = world.on(0, |shard, _| async move {
-        (shard.host_id().to_string(), shard.generation(), shard.schema().version.to_string(), shard.tokens()[0].clone())
-    });
-    let expected = [host, generation.to_string(), format!("NORMAL,{token}"), version];
-    let texts = |at: usize| rows[0][at].clone().and_then(|bytes| String::from_utf8(bytes).ok());
-    assert_eq!([texts(0), texts(2), texts(3)], [0, 2, 3].map(|at: usize| Some(expected[at].clone())));
-    assert_eq!(rows[0][1], Some(generation.to_be_bytes().to_vec()));
+    let query = "SELECT address, port, generation, heartbeat, status_with_port, status_with_port_version, tokens_version, \
+                 \"schema\", dc FROM system_views.gossip_info";
+    assert_eq!(world.rows_on(1, query), Vec::<Row>::new());
+    let mut state = EndpointState::new(1_700_000_000, 7);
+    let values = [
+        (ApplicationState::STATUS_WITH_PORT, 3, "NORMAL,-42"),
+        (ApplicationState::TOKENS, 4, "-42"),
+        (ApplicationState::SCHEMA, 5, "59adb24e-f3cd-3e02-97f0-5b395827453f"),
+    ];
+    for (name, version, value) in values {
+        state.replace(name, VersionedValue { version, value: value.into() });
+    }
+    world.gossip_of("127.0.0.2:7001".parse().expect("an address"), state);
+    let (int, text) = (|value: i32| Some(value.to_be_bytes().to_vec()), |value: &str| Some(value.as_bytes().to_vec()));
+    let row = vec![
+        Some(vec![127, 0, 0, 2]),
+        int(7001),
+        int(1_700_000_000),
+        int(7),
+        text("NORMAL,-42"),
+        int(3),
+        int(4),
+        text("59adb24e-f3cd-3e02-97f0-5b395827453f"),
+        None,
+    ];
+    for core in 0..2 {
+        assert_eq!(world.rows_on(core, query), [row.clone()]);
+    }
 }
 
 #[test]

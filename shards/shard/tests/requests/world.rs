@@ -1,5 +1,6 @@
 //! A node in the simulator whose shards take jobs from a test.
 
+use cluster::gossip::EndpointState;
 use model::value::{BoundValue, TupleElements};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 use runtime::mesh::{Mesh, NodeId, ShardId};
@@ -8,6 +9,7 @@ use shard::{Answer, Config, NoPeers, Notifier, PreparedAnswer, Response, Rows, S
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
+use std::net::SocketAddr;
 use std::pin::Pin;
 use std::rc::Rc;
 use std::time::Duration;
@@ -26,11 +28,16 @@ struct Core {
     stop: Rc<Cell<bool>>,
     serving: Rc<Cell<bool>>,
     changes: Rc<RefCell<Vec<SchemaChange>>>,
+    endpoints: Rc<RefCell<Vec<(SocketAddr, EndpointState)>>>,
 }
 
 impl Notifier for Core {
     fn schema_changed(&self, change: &SchemaChange) {
         self.changes.borrow_mut().push(change.clone());
+    }
+
+    fn endpoints(&self) -> Vec<(SocketAddr, EndpointState)> {
+        self.endpoints.borrow().clone()
     }
 }
 
@@ -166,6 +173,11 @@ impl World {
         let cores = self.cores.clone();
         let stop = self.sim.run_until(LIMIT, || cores.iter().all(|core| core.serving.get()));
         assert_eq!(stop, Stop::Condition, "the node serves");
+    }
+
+    /// What gossip is to know of a node.
+    pub(crate) fn gossip_of(&mut self, address: SocketAddr, state: EndpointState) {
+        self.cores[0].endpoints.borrow_mut().push((address, state));
     }
 
     /// Stops the node cleanly.
