@@ -8,6 +8,7 @@ mod instant;
 mod mpsc;
 mod mutex;
 mod oneshot;
+mod sending;
 mod watch;
 
 pub(crate) use instant::Moment;

@@ -1,5 +1,6 @@
 //! A bounded queue with many senders and one receiver, on one shard.
 
+use super::sending::{Channel, Sending};
 use openraft::rt::{Mpsc, MpscReceiver, MpscSender, MpscWeakSender, OptionalSend, SendError, TryRecvError};
 use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
@@ -19,12 +20,12 @@ impl Mpsc for Channels {
         let queue = Rc::new(Queue {
             items: RefCell::default(),
             capacity: buffer.max(1),
-            senders: Cell::new(1),
+            senders: Cell::new(0),
             closed: Cell::new(false),
             filled: Condition::default(),
             drained: Condition::default(),
         });
-        (Sender(queue.clone()), Receiver(queue))
+        (Sender(Sending::new(queue.clone())), Receiver(queue))
     }
 }
 
@@ -38,22 +39,22 @@ struct Queue<T> {
     drained: Condition,
 }
 
-/// A sending end; the queue ends when all of them are gone.
-pub(crate) struct Sender<T>(Rc<Queue<T>>);
+impl<T> Channel for Queue<T> {
+    fn senders(&self) -> &Cell<usize> {
+        &self.senders
+    }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        self.0.senders.set(self.0.senders.get() + 1);
-        Sender(self.0.clone())
+    fn ended(&self) {
+        self.filled.notify();
     }
 }
 
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.0.senders.set(self.0.senders.get() - 1);
-        if self.0.senders.get() == 0 {
-            self.0.filled.notify();
-        }
+/// A sending end; the queue ends when all of them are gone.
+pub(crate) struct Sender<T>(Sending<Queue<T>>);
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        Sender(self.0.clone())
     }
 }
 
@@ -71,7 +72,7 @@ impl<T: OptionalSend> MpscSender<Channels, T> for Sender<T> {
     }
 
     fn downgrade(&self) -> WeakSender<T> {
-        WeakSender(Rc::downgrade(&self.0))
+        WeakSender(Rc::downgrade(self.0.channel()))
     }
 }
 
@@ -87,11 +88,7 @@ impl<T> Clone for WeakSender<T> {
 impl<T: OptionalSend> MpscWeakSender<Channels, T> for WeakSender<T> {
     fn upgrade(&self) -> Option<Sender<T>> {
         let queue = self.0.upgrade()?;
-        if queue.senders.get() == 0 {
-            return None;
-        }
-        queue.senders.set(queue.senders.get() + 1);
-        Some(Sender(queue))
+        (queue.senders.get() > 0).then(|| Sender(Sending::new(queue)))
     }
 }
 

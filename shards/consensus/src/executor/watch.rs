@@ -1,5 +1,6 @@
 //! A value that many tasks watch, on one shard.
 
+use super::sending::{Channel, Sending};
 use openraft::rt::watch::SendError;
 use openraft::rt::{OptionalSend, OptionalSync, RecvError, Watch, WatchReceiver, WatchSender};
 use runtime::sync::Condition;
@@ -19,11 +20,11 @@ impl Watch for Watched {
         let cell = Rc::new(Value {
             value: RefCell::new(init),
             version: Cell::new(0),
-            senders: Cell::new(1),
+            senders: Cell::new(0),
             receivers: Cell::new(1),
             changed: Condition::default(),
         });
-        (Sender(cell.clone()), Receiver { cell, seen: 0 })
+        (Sender(Sending::new(cell.clone())), Receiver { cell, seen: 0 })
     }
 }
 
@@ -42,22 +43,22 @@ impl<T> Value<T> {
     }
 }
 
-/// An end that sets the value.
-pub(crate) struct Sender<T>(Rc<Value<T>>);
+impl<T> Channel for Value<T> {
+    fn senders(&self) -> &Cell<usize> {
+        &self.senders
+    }
 
-impl<T> Clone for Sender<T> {
-    fn clone(&self) -> Sender<T> {
-        self.0.senders.set(self.0.senders.get() + 1);
-        Sender(self.0.clone())
+    fn ended(&self) {
+        self.changed.notify();
     }
 }
 
-impl<T> Drop for Sender<T> {
-    fn drop(&mut self) {
-        self.0.senders.set(self.0.senders.get() - 1);
-        if self.0.senders.get() == 0 {
-            self.0.changed.notify();
-        }
+/// An end that sets the value.
+pub(crate) struct Sender<T>(Sending<Value<T>>);
+
+impl<T> Clone for Sender<T> {
+    fn clone(&self) -> Sender<T> {
+        Sender(self.0.clone())
     }
 }
 
@@ -87,7 +88,7 @@ impl<T: OptionalSend + OptionalSync> WatchSender<Watched, T> for Sender<T> {
 
     fn subscribe(&self) -> Receiver<T> {
         self.0.receivers.set(self.0.receivers.get() + 1);
-        Receiver { cell: self.0.clone(), seen: self.0.version.get() }
+        Receiver { cell: self.0.channel().clone(), seen: self.0.version.get() }
     }
 }
 
