@@ -1,6 +1,7 @@
 //! How calls fail.
 
 use crate::identity::Refusal;
+use num_enum::FromPrimitive;
 use std::fmt;
 
 /// Why a call has no answer.
@@ -49,9 +50,11 @@ impl fmt::Display for CallError {
 }
 
 /// Why a node gives no answer, by the numbers in failure frames.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromPrimitive)]
+#[repr(u8)]
 pub enum FailureReason {
     /// The handler dropped the message, or something that a newer version calls by another name.
+    #[num_enum(default)]
     Unanswered = 0,
     /// It had expired before it was served.
     Expired = 1,
@@ -61,16 +64,4 @@ pub enum FailureReason {
     Overloaded = 3,
     /// The verb or the body means nothing to the other node.
     NotUnderstood = 4,
-}
-
-impl FailureReason {
-    pub(crate) fn of_number(number: u8) -> FailureReason {
-        let known = [
-            FailureReason::Expired,
-            FailureReason::ReplyTooLong,
-            FailureReason::Overloaded,
-            FailureReason::NotUnderstood,
-        ];
-        known.into_iter().find(|reason| *reason as u8 == number).unwrap_or(FailureReason::Unanswered)
-    }
 }

@@ -123,12 +123,12 @@ impl Greeting {
         let versions = Versions { min, max };
         let greeting = match kind {
             1 => {
-                let lane = Lane::of_number(body.u8()?).ok_or(NotAGreeting)?;
+                let lane = Lane::try_from(body.u8()?).map_err(|_| NotAGreeting)?;
                 Greeting::Hello { lane, clock_micros: body.u64()?, identity: body.identity(versions)? }
             }
             2 => Greeting::Welcome { version: max, identity: body.identity(versions)? },
             _ => {
-                let reason = RefusalReason::of_number(body.u8()?);
+                let reason = RefusalReason::from(body.u8()?);
                 Greeting::Refusal(Refusal { reason, text: body.name()? })
             }
         };

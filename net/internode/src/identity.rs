@@ -1,5 +1,6 @@
 //! Who a node is, as it tells another one before anything else.
 
+use num_enum::FromPrimitive;
 use runtime::ShardId;
 use std::fmt;
 use std::net::SocketAddr;
@@ -111,7 +112,8 @@ impl fmt::Display for Refusal {
 }
 
 /// Kinds of reasons to refuse a node, by their numbers in a greeting.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, FromPrimitive)]
+#[repr(u8)]
 pub enum RefusalReason {
     /// There is no version that both speak.
     Version = 1,
@@ -122,14 +124,8 @@ pub enum RefusalReason {
     /// It has left the cluster.
     Left = 4,
     /// Anything else, also what a newer version calls by another name.
+    #[num_enum(default)]
     Other = 255,
-}
-
-impl RefusalReason {
-    pub(crate) fn of_number(number: u8) -> RefusalReason {
-        let known = [RefusalReason::Version, RefusalReason::ClusterName, RefusalReason::ClusterId, RefusalReason::Left];
-        known.into_iter().find(|reason| *reason as u8 == number).unwrap_or(RefusalReason::Other)
-    }
 }
 
 #[cfg(test)]

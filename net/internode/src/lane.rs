@@ -1,7 +1,10 @@
 //! Lanes: messages of one lane stay in order and have a connection of their own, so that bulk never delays the others.
 
-/// What a message competes with on its way to another node.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+use num_enum::TryFromPrimitive;
+
+/// What a message competes with on its way to another node, by the numbers in greetings.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, TryFromPrimitive)]
+#[repr(u8)]
 pub enum Lane {
     /// Small messages that the cluster lives by: gossip, the metadata log, pings.
     Urgent = 0,
@@ -14,9 +17,4 @@ pub enum Lane {
 impl Lane {
     /// All lanes, in the order of their numbers.
     pub const ALL: [Lane; 3] = [Lane::Urgent, Lane::Requests, Lane::Bulk];
-
-    /// The lane with this number in a greeting.
-    pub(crate) fn of_number(number: u8) -> Option<Lane> {
-        Lane::ALL.into_iter().find(|lane| *lane as u8 == number)
-    }
 }

@@ -262,7 +262,7 @@ async fn receive(core: &CoreState, connection: &OutboundConnection) -> Result<()
                     core.calls.complete(
                         head.id,
                         match head.kind {
-                            Kind::Failure => Err(CallError::Failed(FailureReason::of_number(head.verb))),
+                            Kind::Failure => Err(CallError::Failed(FailureReason::from(head.verb))),
                             _ => Ok(body.to_vec()),
                         },
                     );

@@ -24,6 +24,7 @@ mod decoder;
 pub use decoder::{Decoder, Step};
 
 use compression::compress;
+use num_enum::TryFromPrimitive;
 use runtime::hash64;
 
 /// Bytes of a frame before its payload.
@@ -35,7 +36,8 @@ const HEAD_HASH_AT: usize = 32;
 const COMPRESSED: u8 = 1;
 
 /// What a frame is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, TryFromPrimitive)]
+#[repr(u8)]
 pub enum Kind {
     /// A message that is answered.
     Request = 1,
@@ -49,13 +51,6 @@ pub enum Kind {
     Ping = 5,
     /// The answer to a ping.
     Pong = 6,
-}
-
-impl Kind {
-    fn of_number(number: u8) -> Option<Kind> {
-        let all = [Kind::Request, Kind::OneWay, Kind::Reply, Kind::Failure, Kind::Ping, Kind::Pong];
-        all.into_iter().find(|kind| *kind as u8 == number)
-    }
 }
 
 /// A frame without its payload.
@@ -139,7 +134,7 @@ impl Head {
         }
         let length = u32::from_le_bytes(*bytes.first_chunk().expect("within the head"));
         Ok(Head {
-            kind: Kind::of_number(bytes[4]).ok_or(Damage::Malformed)?,
+            kind: Kind::try_from(bytes[4]).map_err(|_| Damage::Malformed)?,
             verb: bytes[6],
             id: number(8),
             clock_micros: number(16),
