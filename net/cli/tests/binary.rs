@@ -18,3 +18,5 @@ mod nodetool;
 mod rust_driver;
 #[path = "binary/snapshots.rs"]
 mod snapshots;
+#[path = "binary/tables.rs"]
+mod tables;

@@ -2,27 +2,11 @@
 
 use crate::node::Node;
 use crate::nodetool::{nodetool, session};
+use crate::tables::{count, run, table_directory};
 use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-async fn run(session: &Session, statements: &[&str]) {
-    for statement in statements {
-        session.query_unpaged(*statement, &[]).await.expect(statement);
-    }
-}
-
-async fn count(session: &Session, table: &str) -> usize {
-    let rows = session.query_unpaged(format!("SELECT * FROM {table}"), &[]).await.expect("rows");
-    rows.into_rows_result().expect("rows").rows_num()
-}
-
-/// The directory of `ks.t` in a data directory.
-fn table_directory(data: &Path) -> PathBuf {
-    let entries = fs::read_dir(data.join("data/ks")).expect("a keyspace");
-    entries.map(|entry| entry.expect("an entry").path()).next().expect("a table")
-}
 
 fn sstables(directory: &Path) -> usize {
     let entries = fs::read_dir(directory).into_iter().flatten();
@@ -54,7 +38,7 @@ async fn sstables_are_spread_over_several_directories() {
     )
     .await;
     // CREATE TABLE makes a directory in each.
-    let t = || data.each_ref().map(|data| table_directory(data));
+    let t = || data.each_ref().map(|data| table_directory(data, "ks", "t"));
     assert!(t().iter().all(|directory| directory.is_dir()));
     for key in 0..40 {
         run(&client, &[&format!("INSERT INTO ks.t (k, v) VALUES ({key}, 'a')")]).await;

@@ -2,6 +2,7 @@
 
 use crate::node::Node;
 use crate::nodetool::{nodetool, recorded, session};
+use crate::tables::{count, run, table_directory};
 use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,24 +16,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const STEP: Duration = Duration::from_millis(10);
 /// SSTables of Cassandra 3 and of candidates of 4.0, by version and `<table>/<file>`.
 const BEFORE_NB: &[u8] = include_bytes!("../../../../storage/sstable/tests/golden/before-nb.tar.zst");
-
-async fn run(session: &Session, statements: &[&str]) {
-    for statement in statements {
-        session.query_unpaged(*statement, &[]).await.expect(statement);
-    }
-}
-
-async fn count(session: &Session, table: &str) -> usize {
-    let rows = session.query_unpaged(format!("SELECT * FROM {table}"), &[]).await.expect("rows");
-    rows.into_rows_result().expect("rows").rows_num()
-}
-
-fn table_directory(data: &Path, table: &str) -> PathBuf {
-    let entries = fs::read_dir(data.join("data/ks")).expect("a keyspace");
-    let mut found = entries.map(|entry| entry.expect("an entry").path());
-    let is_table = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(table));
-    found.find(is_table).expect("a table")
-}
 
 fn data_files(directory: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(directory).into_iter().flatten();
@@ -77,7 +60,7 @@ async fn sstables_are_imported_verified_and_found() {
     let refused = "error: Unknown keyspace/cf pair (ks.nosuch)\n".to_owned();
     assert_eq!(nodetool(&node, &["verify", "-f", "ks", "nosuch"]), (2, String::new(), refused));
 
-    let t = table_directory(directory.path(), "t-");
+    let t = table_directory(directory.path(), "ks", "t-");
     let owners: Vec<PathBuf> = data_files(&t);
     let found = |words: &[&str]| {
         let (exit, out, err) = nodetool(&node, words);
@@ -117,7 +100,7 @@ async fn sstables_are_imported_verified_and_found() {
     let refused = usage("import requires keyspace, table name and directories");
     assert_eq!(nodetool(&node, &["import", "ks"]), (1, refused, String::new()));
     // Files that another table serves are not imported.
-    let other = table_directory(directory.path(), "u-").to_string_lossy().into_owned();
+    let other = table_directory(directory.path(), "ks", "u-").to_string_lossy().into_owned();
     let failed = format!("Some directories failed to import, check server logs for details:\n{other}\n");
     assert_eq!(nodetool(&node, &["import", "ks", "t", &other]), (1, String::new(), failed));
     assert_eq!(count(&session, "ks.u").await, 20);
@@ -130,7 +113,7 @@ async fn sstables_are_imported_verified_and_found() {
     run(&session, &["CREATE TABLE ks.fresh (k int PRIMARY KEY, v text)"]).await;
     run(&session, &["INSERT INTO ks.fresh (k) VALUES (100)"]).await;
     ok(&["flush", "ks"]);
-    let fresh = table_directory(directory.path(), "fresh-");
+    let fresh = table_directory(directory.path(), "ks", "fresh-");
     for entry in fs::read_dir(&other).expect("files") {
         let path = entry.expect("an entry").path();
         if path.is_file() {
@@ -177,7 +160,7 @@ async fn sstables_of_cassandra_3_are_refreshed_and_upgraded() {
     )
     .await;
     let ok = |words: &[&str]| assert_eq!(nodetool(&node, words), (0, String::new(), String::new()), "{words:?}");
-    let table = table_directory(directory.path(), "timestamps-");
+    let table = table_directory(directory.path(), "ks", "timestamps-");
     let of_cassandra = unpack::by_table(BEFORE_NB);
     for (version, rows) in [("mc", 12), ("na", 12)] {
         for (path, bytes) in &of_cassandra[version] {
@@ -254,7 +237,7 @@ async fn compactions_are_steered_and_told() {
         }
         ok(&["flush", "ks", "t"]);
     }
-    let t = table_directory(directory.path(), "t-");
+    let t = table_directory(directory.path(), "ks", "t-");
     assert!(data_files(&t).len() >= 6, "{:?}", data_files(&t));
     ok(&["compact", "ks", "t"]);
     let history = out(&["compactionhistory"]);

@@ -3,23 +3,10 @@
 
 use crate::node::Node;
 use crate::nodetool::{masked, nodetool, recorded, session};
+use crate::tables::{run, table_directory};
 use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
-
-async fn run(session: &Session, statements: &[&str]) {
-    for statement in statements {
-        session.query_unpaged(*statement, &[]).await.expect(statement);
-    }
-}
-
-/// The directory of a table.
-fn table_directory(data: &Path, keyspace: &str, table: &str) -> PathBuf {
-    let entries = fs::read_dir(data.join("data").join(keyspace)).expect("a keyspace");
-    let mut found = entries.map(|entry| entry.expect("an entry").path());
-    let is_table = |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(table));
-    found.find(is_table).expect("a table")
-}
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();
