@@ -36,8 +36,9 @@ pub trait Notifier {
 
 /// The way of one shard to other nodes.
 pub trait Peers {
-    /// Asks a node and waits for its answer until `deadline`. What the bodies are follows from the verb.
-    fn call(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>, deadline: Instant) -> PeerCall;
+    /// Asks a node and waits for its answer until `deadline`. What the bodies are follows from the verb; `body` is copied
+    /// before this returns.
+    fn call(&self, to: &Node, lane: PeerLane, verb: Verb, body: &[u8], deadline: Instant) -> PeerCall;
 
     /// Sends a message that is not answered, and that may be lost.
     fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>);
@@ -110,7 +111,7 @@ pub enum PeerFailure {
 pub struct NoPeers;
 
 impl Peers for NoPeers {
-    fn call(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>, _: Instant) -> PeerCall {
+    fn call(&self, _: &Node, _: PeerLane, _: Verb, _: &[u8], _: Instant) -> PeerCall {
         Box::pin(std::future::ready(Err(PeerFailure::NotSent)))
     }
 

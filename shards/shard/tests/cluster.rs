@@ -2,6 +2,8 @@
 
 #[path = "cluster/network.rs"]
 mod network;
+#[path = "cluster/replicas.rs"]
+mod replicas;
 #[path = "cluster/world.rs"]
 mod world;
 
@@ -9,3 +11,5 @@ mod world;
 mod failures;
 #[path = "cluster/statements.rs"]
 mod statements;
+#[path = "cluster/writes.rs"]
+mod writes;

@@ -145,11 +145,11 @@ impl Peers for NodeLinks {
         to: &cluster::topology::Node,
         over: PeerLane,
         verb: Verb,
-        body: Vec<u8>,
+        body: &[u8],
         deadline: Instant,
     ) -> PeerCall {
         let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
-        let call = links.call(to.address, lane(over), verb as u8, &body, deadline);
+        let call = links.call(to.address, lane(over), verb as u8, body, deadline);
         Box::pin(async move {
             call.await.map_err(|error| match error {
                 CallError::Overloaded => PeerFailure::Overloaded,

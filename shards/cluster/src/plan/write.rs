@@ -6,6 +6,7 @@ use crate::placement::{Replica, Replicas, TablePlacement};
 use crate::topology::{LiveNodes, Topology};
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode, Failure};
+use smallvec::SmallVec;
 
 /// The kind of a write, as errors name it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -57,6 +58,8 @@ struct Writes {
     may_be_applied: bool,
     /// Whether the client's answer is known.
     ended: bool,
+    /// The replicas that are not asked, because they are not alive.
+    down: SmallVec<[Replica; 2]>,
 }
 
 impl WritePlan {
@@ -75,8 +78,9 @@ impl WritePlan {
         let asked = match OnlyReplica::of(requirement, replicas, live) {
             Some(only) => Asked::Only(only),
             None => {
-                let tally = Tally::new(requirement, replicas, live)?;
-                Asked::Several(Box::new(Writes::asking_all(tally, write_type)))
+                let mut writes = Writes::asking_all(Tally::new(requirement, replicas, live)?, write_type);
+                writes.down = replicas.natural().filter(|replica| !live.contains(replica.node)).collect();
+                Asked::Several(Box::new(writes))
             }
         };
         Ok(WritePlan { asked, write_type })
@@ -110,7 +114,24 @@ impl WritePlan {
         WritePlan { asked: Asked::Only(only), write_type: WriteType::BatchLog }
     }
 
-    /// The replicas to send the mutation to. At ANY there may be none, and then the write is done.
+    /// The replica to send the mutation to, if its answer is all that the write needs and there is no other replica.
+    #[inline]
+    pub fn only(&self) -> Option<Replica> {
+        match &self.asked {
+            Asked::Only(only) => Some(only.replica),
+            Asked::Several(_) => None,
+        }
+    }
+
+    /// The replicas that are not asked, because they are not alive: the mutation is to be kept for them.
+    pub fn down(&self) -> &[Replica] {
+        match &self.asked {
+            Asked::Only(_) => &[],
+            Asked::Several(writes) => &writes.down,
+        }
+    }
+
+    /// The replicas to send the mutation to. At ANY there may be none.
     #[inline]
     pub fn targets(&self) -> impl ExactSizeIterator<Item = Replica> + '_ {
         let members = match &self.asked {
@@ -140,6 +161,19 @@ impl WritePlan {
         }
     }
 
+    /// Takes the news that this node keeps the mutation for a replica that is down. Returns true when the client's answer
+    /// is that the write is done by that, as it is at ANY.
+    pub fn kept(&mut self) -> bool {
+        match &mut self.asked {
+            Asked::Only(_) => false,
+            Asked::Several(writes) => {
+                let done = !writes.ended && writes.tally.level() == Consistency::Any;
+                writes.ended |= done;
+                done
+            }
+        }
+    }
+
     /// Takes the news that a replica did not write it. Returns the failure that the client gets if the level is out of
     /// reach by that.
     pub fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
@@ -156,7 +190,8 @@ impl WritePlan {
     fn writes(&mut self) -> &mut Writes {
         if let Asked::Only(only) = self.asked {
             let (tally, ended) = (only.tally(), only.has_answered);
-            let writes = Writes { tally, write_type: self.write_type, may_be_applied: false, ended };
+            let down = SmallVec::new();
+            let writes = Writes { tally, write_type: self.write_type, may_be_applied: false, ended, down };
             self.asked = Asked::Several(Box::new(writes));
         }
         match &mut self.asked {
@@ -171,7 +206,7 @@ impl Writes {
         for at in 0..tally.members().len() {
             tally.ask(at);
         }
-        Writes { tally, write_type, may_be_applied: false, ended: false }
+        Writes { tally, write_type, may_be_applied: false, ended: false, down: SmallVec::new() }
     }
 
     fn acknowledged(&mut self, replica: Replica) -> bool {

@@ -3,21 +3,23 @@
 //! 1. The placement of a table names the replicas of a partition, each with its core (`Shard::placement_of`).
 //! 2. A plan of `cluster` says which of them are asked and how many answers are needed, or that the request is
 //!    Unavailable; what happens is told to the plan, and it says what the client gets.
-//! 3. The first natural replica of a partition serves it. If that is this core, the request is a plain call of
-//!    `replica`; if it is another core of this node, a message and its reply; if it is another node, a request to that
-//!    (`remote`).
+//! 3. A mutation goes to all live replicas (`replication`); the first natural replica of a partition serves its reads. What
+//!    this core is asked is a plain call of `replica`; what another core of this node is asked, a message and its reply;
+//!    what another node is asked, a request to that (`remote`).
 //! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.
 //!
-//! Invariants: a request for a partition of this core sends no message; one for another core or node sends one and gets
-//! one back.
+//! Invariants: a request whose only replica is this core sends no message; each other replica that is asked costs one
+//! message and its answer.
 
 pub(crate) mod asked_replica;
 pub(crate) mod batch_log;
 pub(crate) mod cas;
 pub(crate) mod fragments;
+mod hints;
 pub(crate) mod read;
 pub(crate) mod remote;
+mod replication;
 pub(crate) mod row_source;
 pub(crate) mod scan;
 pub(crate) mod truncate;

@@ -15,7 +15,7 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
 use crate::peer::{reads, rows};
-use crate::ports::{PeerFailure, PeerLane};
+use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
@@ -43,12 +43,22 @@ pub(crate) struct Asked {
 impl Asked {
     /// The node at a position of `topology`, which must answer within `timeout`.
     pub(crate) fn new(topology: &Rc<Topology>, node: NodeIndex, timeout: Duration) -> Asked {
-        Asked { topology: topology.clone(), node, deadline: runtime::now().after(timeout) }
+        Asked::until(topology, node, runtime::now().after(timeout))
     }
 
-    /// Applies a mutation of `table`; of a counter table with amounts in the place of counters.
-    pub(crate) async fn mutate(&self, shard: &Shard, table: &Table, mutation: &Mutation) -> Result<(), Failure> {
-        let verb = if table.is_counter() { Verb::CounterMutation } else { Verb::Mutation };
+    /// The node at a position of `topology`, which must answer until `deadline`.
+    pub(crate) fn until(topology: &Rc<Topology>, node: NodeIndex, deadline: Instant) -> Asked {
+        Asked { topology: topology.clone(), node, deadline }
+    }
+
+    /// Sends a request to the node, which is another one than this.
+    pub(crate) fn call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
+        shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline)
+    }
+
+    /// Applies a mutation of a counter table, with amounts in the place of counters.
+    pub(crate) async fn count(&self, shard: &Shard, table: &Table, mutation: &Mutation) -> Result<(), Failure> {
+        let verb = Verb::CounterMutation;
         let write = |out: &mut Vec<u8>| out.extend_from_slice(mutation.bytes());
         let at = (mutation.token(), mutation.key());
         let answer = self.owner(shard, table, at, verb, mutation.bytes().len(), write).await?;
@@ -197,30 +207,35 @@ impl Asked {
                 Err(_) => Err(PeerFailure::Refused),
             })
         } else {
-            let call = shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline);
+            let call = self.call(shard, verb, &body);
             runtime::timeout(self.deadline.since(runtime::now()), call).await
         };
-        let answer = match answered.unwrap_or(Err(PeerFailure::NoAnswer)) {
-            Ok(answer) => answer,
-            Err(PeerFailure::Overloaded) => {
-                return Err(Failure::overloaded("Too much waits for another node; nothing was sent").into());
-            }
-            Err(PeerFailure::NotSent) => {
-                return Err(no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied).into());
-            }
-            Err(PeerFailure::Refused) => {
-                return Err(no_answer(verb, FailureReason::Unknown, Outcome::NotApplied).into());
-            }
-            Err(PeerFailure::NoAnswer) => {
-                return Err(no_answer(verb, FailureReason::Timeout, Outcome::Unknown).into());
-            }
-        };
-        match answer::decode(&answer) {
-            Some(Ok(_)) => Ok(answer),
-            Some(Err(refusal)) => Err(refusal),
-            None => Err(unreadable(verb).into()),
-        }
+        received(verb, answered.unwrap_or(Err(PeerFailure::NoAnswer)))
     }
+}
+
+/// What a node answered, if that has a result.
+fn received(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<Vec<u8>, Refusal> {
+    let failure = match answered {
+        Ok(answer) => {
+            return match answer::decode(&answer) {
+                Some(Ok(_)) => Ok(answer),
+                Some(Err(refusal)) => Err(refusal),
+                None => Err(unreadable(verb).into()),
+            };
+        }
+        Err(PeerFailure::Overloaded) => Failure::overloaded("Too much waits for another node; nothing was sent"),
+        Err(PeerFailure::NotSent) => no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied),
+        Err(PeerFailure::Refused) => no_answer(verb, FailureReason::Unknown, Outcome::NotApplied),
+        Err(PeerFailure::NoAnswer) => no_answer(verb, FailureReason::Timeout, Outcome::Unknown),
+    };
+    Err(failure.into())
+}
+
+/// Whether a node did what it was asked by a verb whose result is empty.
+pub(crate) fn acknowledgement(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<(), Refusal> {
+    let answer = received(verb, answered)?;
+    read_result(verb, &answer, |result| result.is_empty().then_some(())).map_err(Refusal::from)
 }
 
 /// Reads the result of an answer.
@@ -245,7 +260,8 @@ fn no_answer(verb: Verb, reason: FailureReason, outcome: Outcome) -> Failure {
     Failure { code, text: reason.name().into(), detail: Detail::Replica { reason }, outcome }
 }
 
-fn failure_of(verb: Verb, refusal: Refusal) -> Failure {
+/// What a plan is told of a node that did not do what it was asked.
+pub(crate) fn failure_of(verb: Verb, refusal: Refusal) -> Failure {
     match refusal {
         Refusal::Failed(failure) => failure,
         Refusal::Moved(_) | Refusal::Behind(_) | Refusal::UnknownTable(_) => {

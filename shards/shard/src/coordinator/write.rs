@@ -1,6 +1,8 @@
-//! Bringing mutations to the cores that own them.
+//! Bringing mutations to the cores that own them. This file has the plans, and what happens if this node is the only
+//! replica; writes to several are in `replication`.
 
 use super::remote::Asked;
+use super::replication;
 use super::too_many_calls;
 use crate::messages::Request;
 use crate::metrics::WrittenTables;
@@ -50,13 +52,15 @@ impl PlannedWrite {
         self.plan.targets().next()
     }
 
-    /// The node to send to, which must answer within `timeout`; `None` if it is this one.
+    /// The replica, if it is this node and no other replica is asked.
     #[inline]
-    pub(crate) fn elsewhere(&self, replica: Replica, timeout: Duration) -> Option<Asked> {
-        match replica.node == self.topology.here() {
-            true => None,
-            false => Some(Asked::new(&self.topology, replica.node, timeout)),
-        }
+    pub(crate) fn only_here(&self) -> Option<Replica> {
+        self.plan.only().filter(|replica| replica.node == self.topology.here())
+    }
+
+    /// The node of a replica, which must answer within `timeout`.
+    pub(crate) fn asked(&self, replica: Replica, timeout: Duration) -> Asked {
+        Asked::new(&self.topology, replica.node, timeout)
     }
 
     /// Takes the result of the replica, or the end of the request's time.
@@ -85,7 +89,11 @@ pub(crate) fn plan(
     terms: &AckTerms,
 ) -> Result<PlannedWrite, Failure> {
     let placement = shard.placement_of(table)?;
-    let plan = WritePlan::of_first(terms.consistency, write_type, placement.replicas(token, key), placement.live())?;
+    let (replicas, live) = (placement.replicas(token, key), placement.live());
+    let plan = match table.is_counter() {
+        true => WritePlan::of_first(terms.consistency, write_type, replicas, live)?,
+        false => WritePlan::new(terms.consistency, write_type, replicas, live)?,
+    };
     Ok(PlannedWrite { plan, topology: placement.keyspace().topology().clone() })
 }
 
@@ -114,7 +122,7 @@ async fn apply(shard: &Shard, mut mutations: Vec<Routed>, terms: &AckTerms) -> R
     }
     let Some(routed) = mutations.pop() else { return Ok(()) };
     let plan = plan(shard, &routed.table, (routed.mutation.token(), routed.mutation.key()), write_type, terms)?;
-    write_one(shard, routed, plan, terms.timeout).await
+    write_one(shard, routed, plan, write_type, terms.timeout).await
 }
 
 /// The plans of several writes that make one request; fails as [`plan`] does.
@@ -139,25 +147,38 @@ pub(crate) async fn write_planned(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let required: Vec<_> = plans.iter().map(PlannedWrite::requirement).collect();
-    let writes = mutations.into_iter().zip(plans).map(|(routed, plan)| write_one(shard, routed, plan, timeout));
+    let writes = mutations.into_iter().zip(plans);
+    let writes = writes.map(|(routed, plan)| write_one(shard, routed, plan, write_type, timeout));
     let results = join_all(writes.collect()).await;
     combined(results, write_type, |at| required[at])
 }
 
-async fn write_one(shard: &Shard, routed: Routed, plan: PlannedWrite, timeout: Duration) -> Result<(), Failure> {
-    let Some(replica) = plan.replica() else { return Ok(()) };
-    let written = match (plan.elsewhere(replica, timeout), ShardId(replica.shard)) {
-        (Some(asked), _) => Some(Box::pin(write_elsewhere(shard, asked, routed)).await),
-        (None, to) if to == shard.id() => write_here(shard, routed, timeout).await,
-        (None, to) => write_on(shard, to, routed, timeout).await,
+async fn write_one(
+    shard: &Shard,
+    routed: Routed,
+    plan: PlannedWrite,
+    write_type: WriteType,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let Some(replica) = plan.only_here() else {
+        if let Some(replica) = plan.replica().filter(|_| routed.counts) {
+            let asked = plan.asked(replica, timeout);
+            let written = Box::pin(count_elsewhere(shard, asked, routed)).await;
+            return plan.finish(replica, Some(written));
+        }
+        return Box::pin(replication::write(shard, routed, plan, write_type, timeout)).await;
+    };
+    let written = match ShardId(replica.shard) {
+        to if to == shard.id() => write_here(shard, routed, timeout).await,
+        to => write_on(shard, to, routed, timeout).await,
     };
     plan.finish(replica, written)
 }
 
-/// Writes on another node.
-async fn write_elsewhere(shard: &Shard, asked: Asked, routed: Routed) -> Result<(), Failure> {
+/// Changes counters on another node.
+async fn count_elsewhere(shard: &Shard, asked: Asked, routed: Routed) -> Result<(), Failure> {
     let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
-    let result = asked.mutate(shard, &routed.table, &routed.mutation).await;
+    let result = asked.count(shard, &routed.table, &routed.mutation).await;
     shard.metrics().coordinated(&written, routed.counts, began);
     result
 }

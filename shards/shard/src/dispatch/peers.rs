@@ -219,11 +219,11 @@ fn core_of(placement: &TablePlacement, token: Token) -> ShardId {
     ShardId(placement.shard_of(placement.keyspace().topology().here(), token))
 }
 
-/// Fails if another node has a partition, and the request comes from a time when this one may have had it.
+/// Fails if only other nodes have a partition, and the request comes from a time when this one may have had it.
 fn check_owner(head: Head, placement: &Rc<TablePlacement>, token: Token, key: &[u8]) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
-    let first = || placement.replicas(token, key).natural().next();
-    if head.epoch == topology.epoch() || first().is_some_and(|first| first.node == topology.here()) {
+    let is_here = || placement.replicas(token, key).natural().any(|replica| replica.node == topology.here());
+    if head.epoch == topology.epoch() || is_here() {
         return Ok(());
     }
     Err(Refusal::Moved(topology.epoch()).into())
@@ -232,7 +232,7 @@ fn check_owner(head: Head, placement: &Rc<TablePlacement>, token: Token, key: &[
 /// Fails as [`check_owner`] does, for the partitions of a range.
 fn check_range(head: Head, placement: &TablePlacement, range: &TokenRange) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
-    let is_here = || placement.keyspace().ranges(range).all(|part| part.nodes.first() == Some(&topology.here()));
+    let is_here = || placement.keyspace().ranges(range).all(|part| part.nodes.contains(&topology.here()));
     if head.epoch == topology.epoch() || is_here() {
         return Ok(());
     }

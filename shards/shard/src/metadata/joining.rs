@@ -144,7 +144,7 @@ fn stranger(shard: &Shard, address: SocketAddr) -> Node {
 async fn state_of(shard: &Shard, seed: SocketAddr) -> Option<ClusterState> {
     let deadline = runtime::now().after(ASK_TIMEOUT);
     let node = stranger(shard, seed);
-    let call = shard.peers().call(&node, PeerLane::Urgent, Verb::ClusterState, Vec::new(), deadline);
+    let call = shard.peers().call(&node, PeerLane::Urgent, Verb::ClusterState, &[], deadline);
     decoded(&call.await.ok()?)
 }
 
@@ -171,7 +171,7 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
     tracing::info!(%seed, "JOINING: waiting for the cluster to take this node in");
     loop {
         let (node, body) = (stranger(shard, seed), command.encode());
-        let answer = shard.peers().call(&node, PeerLane::Urgent, Verb::Join, body, deadline).await;
+        let answer = shard.peers().call(&node, PeerLane::Urgent, Verb::Join, &body, deadline).await;
         match answer.ok().and_then(|answer| decoded(&answer)) {
             Some(JoinAnswer::Joined(_) | JoinAnswer::Refused(Rejected::KnownMember(_))) => break,
             Some(JoinAnswer::Refused(rejected)) => return Err(StartError::Failed(rejected.to_string())),

@@ -68,7 +68,7 @@ impl Transport for PeerTransport {
     async fn call(&self, target: Uuid, message: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
         let node = self.node(target).ok_or(Unreachable::NotSent)?;
         let deadline = runtime::now().after(GROUP_TIMEOUT);
-        let call = self.shard.peers().call(&node, PeerLane::Urgent, Verb::MetadataLog, message, deadline);
+        let call = self.shard.peers().call(&node, PeerLane::Urgent, Verb::MetadataLog, &message, deadline);
         call.await.map_err(|failure| match failure {
             PeerFailure::NotSent => Unreachable::NotSent,
             _ => Unreachable::NoAnswer,

@@ -175,6 +175,8 @@ pub(crate) struct Metrics {
     pub(crate) regular_runs: Counter,
     /// Prepared statements evicted from the cache.
     pub(crate) prepared_evicted: Counter,
+    /// Mutations that a replica did not write in time.
+    pub(crate) mutations_missed: Counter,
     pub(crate) running: Running,
 }
 

@@ -67,8 +67,8 @@ impl Shard {
         let unreachable_at = runtime::now().after(UNREACHABLE_FOR);
         let answered_by = if is_live { deadline } else { deadline.min(runtime::now().after(SILENT_FOR)) };
         loop {
-            let body = epoch.to_le_bytes().to_vec();
-            match self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, body, answered_by).await {
+            let body = epoch.to_le_bytes();
+            match self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, &body, answered_by).await {
                 Ok(_) => return true,
                 Err(_) if !is_live => return true,
                 // A connection that was lost is made again a moment later.

@@ -16,9 +16,12 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// The length of an encoded head.
+    pub(crate) const BYTES: usize = 1 + 8;
+
     /// A body that begins with this head, and with room for as many bytes more.
     pub(crate) fn body(self, room: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(1 + 8 + room);
+        let mut out = Vec::with_capacity(Head::BYTES + room);
         out.push(VERSION);
         out.extend_from_slice(&self.epoch.to_le_bytes());
         out

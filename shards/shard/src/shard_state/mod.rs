@@ -19,6 +19,7 @@ mod placement_registry;
 mod schema_registry;
 mod tracing;
 mod truncations;
+mod writes_behind;
 
 pub(crate) use calls::Handlers;
 pub(crate) use clock::Clock;
@@ -54,6 +55,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use truncations::Truncations;
 use uuid::Uuid;
+use writes_behind::WritesBehind;
 
 /// The actor of one core. Clones share its state.
 #[derive(Clone)]
@@ -81,6 +83,8 @@ struct Inner {
     /// Proposals of Paxos of which it is unknown whether the log has them.
     unsettled: Unsettled,
     truncations: Truncations,
+    /// Writes that wait for replicas after their clients were answered.
+    writes_behind: WritesBehind,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
     gate: Gate,
@@ -192,6 +196,7 @@ impl Shard {
             partition_locks: PartitionLocks::default(),
             unsettled: Unsettled::default(),
             truncations: Truncations::default(),
+            writes_behind: WritesBehind::default(),
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
@@ -299,6 +304,10 @@ impl Shard {
 
     pub(crate) fn unsettled(&self) -> &Unsettled {
         &self.inner.unsettled
+    }
+
+    pub(crate) fn writes_behind(&self) -> &WritesBehind {
+        &self.inner.writes_behind
     }
 
     pub(crate) fn truncations(&self) -> &Truncations {

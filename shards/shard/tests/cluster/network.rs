@@ -37,6 +37,8 @@ pub(crate) struct Network {
     inboxes: Rc<RefCell<BTreeMap<IpAddr, Vec<VecDeque<Envelope>>>>>,
     /// Nodes that no message reaches.
     silent: Rc<RefCell<BTreeSet<IpAddr>>>,
+    /// How long the answers of some nodes take.
+    pub(crate) slow: Rc<RefCell<BTreeMap<IpAddr, Duration>>>,
     /// Requests so far, by verb.
     pub(crate) sent: Rc<RefCell<BTreeMap<Verb, u64>>>,
     /// How many of the next answers are lost.
@@ -76,7 +78,7 @@ impl Network {
 }
 
 impl Peers for Network {
-    fn call(&self, to: &Node, _: PeerLane, verb: Verb, body: Vec<u8>, deadline: Instant) -> PeerCall {
+    fn call(&self, to: &Node, _: PeerLane, verb: Verb, body: &[u8], deadline: Instant) -> PeerCall {
         *self.sent.borrow_mut().entry(verb).or_default() += 1;
         let answer = Answer::default();
         let address = to.address.ip();
@@ -86,10 +88,14 @@ impl Peers for Network {
                 return Box::pin(std::future::ready(Err(PeerFailure::NotSent)));
             };
             let core = usize::from(runtime::current_shard().0) % cores.len();
-            cores[core].push_back(Envelope { verb, body, answer: answer.clone() });
+            cores[core].push_back(Envelope { verb, body: body.to_vec(), answer: answer.clone() });
         }
         let lost = self.answers_lost.clone();
+        let slow = self.slow.borrow().get(&address).copied();
         Box::pin(async move {
+            if let Some(slow) = slow {
+                runtime::sleep(slow).await;
+            }
             loop {
                 if let Some(told) = answer.borrow_mut().take() {
                     match lost.get() {

@@ -169,7 +169,7 @@ fn three_nodes_answer_as_one_does() {
 }
 
 #[test]
-fn keyspaces_with_more_replicas_are_served_by_the_first() {
+fn keyspaces_with_more_replicas_answer_as_one_node_does() {
     compare(&[1, 2], |_| {}, "{'class': 'NetworkTopologyStrategy', 'datacenter1': 2}");
 }
 

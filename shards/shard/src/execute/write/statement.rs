@@ -66,8 +66,8 @@ async fn modify_reading(
     let key = change.key(shard.partitioner());
     let plan = plan(shard, &modify.table, (key.token, &key.key), WriteType::Simple, terms)?;
     let Some(replica) = plan.replica() else { return Ok(()) };
-    if let Some(asked) = plan.elsewhere(replica, terms.timeout) {
-        let source = RowSource::Node(asked);
+    if plan.only_here().is_none() {
+        let source = RowSource::Node(plan.asked(replica, terms.timeout));
         let built = list_changes::mutations(shard, &change, &source);
         return match runtime::timeout(terms.timeout, Box::pin(built)).await {
             Some(Ok(mutations)) => write(shard, mutations, terms).await,
