@@ -10,6 +10,7 @@ mod support;
 
 mod contents;
 mod cost;
+mod repair;
 mod world;
 
 use engine::{Options, Store};

@@ -5,10 +5,11 @@
 //!    columns and filters.
 //! 3. [`tap`] passes on the fragments that a read visits, for reads that answer with a digest or with fragments.
 //! 4. [`reconcile`] merges what several replicas answered and shapes that, so that a coordinator gives the rows that
-//!    one replica with everything would give.
+//!    one replica with everything would give; [`lacking`] says what each of them lacks.
 //!
 //! Not here: choosing and merging what one shard has stored (the engine's `read`), and how a row is encoded (the sink).
 
+pub mod lacking;
 pub mod live;
 pub mod progress;
 pub mod reconcile;

@@ -22,6 +22,7 @@ use crate::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, Resume, 
 use crate::row::{Deletion, RowView};
 use crate::schema::Table;
 use crate::token::Token;
+use std::borrow::Borrow;
 use std::cmp::Ordering;
 
 /// A reconciling read under way.
@@ -45,19 +46,23 @@ impl ReconcilingRead {
 
     /// Gives the live rows of the merged answers of all replicas to [`ReconcilingRead::command`] to `sink`. Returns how
     /// the read ended, or `None` if the replicas must be asked again.
-    pub fn take(&mut self, table: &Table, answers: &[FragmentBlock], sink: &mut dyn RowSink) -> Option<ReadEnd> {
+    pub fn take<B: Borrow<FragmentBlock>>(
+        &mut self,
+        table: &Table,
+        answers: &[B],
+        sink: &mut dyn RowSink,
+    ) -> Option<ReadEnd> {
         let reversed = self.command.reversed;
-        let stops = answers.iter().filter_map(FragmentBlock::stopped_at);
-        let frontier = stops.min_by(|a, b| in_read_order(a, b, reversed));
+        let frontier = frontier_of(answers.iter().map(B::borrow), reversed);
         let mut progress = ReadProgress::new(&self.command, sink, (), usize::MAX);
-        let Some(partitioner) = answers.first().map(FragmentBlock::partitioner) else {
+        let Some(partitioner) = answers.first().map(|first| first.borrow().partitioner()) else {
             return Some(ReadEnd::Exhausted);
         };
         let seen = self.seen_live;
         let shaped = match answers {
-            [only] => shape(FragmentBlockCursor::new(only), partitioner, frontier, table, seen, &mut progress),
+            [only] => shape(FragmentBlockCursor::new(only.borrow()), partitioner, frontier, table, seen, &mut progress),
             _ => {
-                let cursors = answers.iter().map(FragmentBlockCursor::new).collect();
+                let cursors = answers.iter().map(|block| FragmentBlockCursor::new(block.borrow())).collect();
                 let merge = Merge::new(partitioner, cursors, reversed).with_keys(EqualKeys::of(table));
                 shape(MergedBlocks { merge, reversed }, partitioner, frontier, table, seen, &mut progress)
             }
@@ -78,6 +83,21 @@ impl ReconcilingRead {
         command.resume_partition_rows = resume.partition_rows;
         None
     }
+}
+
+/// The first place, in read order, behind which one of the blocks does not know everything; `None` if they all do.
+pub(super) fn frontier_of<'b>(blocks: impl Iterator<Item = &'b FragmentBlock>, reversed: bool) -> Option<Position> {
+    blocks.filter_map(FragmentBlock::stopped_at).min_by(|a, b| in_read_order(a, b, reversed))
+}
+
+/// The place up to which all blocks that have the partition `key` know it; `None` if they know all of it.
+pub(super) fn cut_of<'s, 'b: 's>(
+    sources: impl Iterator<Item = &'s FragmentBlockCursor<'b>>,
+    key: (Token, &[u8]),
+    reversed: bool,
+) -> Option<&'b [u8]> {
+    let cuts = sources.filter(|source| source.key() == key).filter_map(FragmentBlockCursor::cut);
+    if reversed { cuts.max() } else { cuts.min() }
 }
 
 /// The order of places in a read; a partition ends behind all its rows.
@@ -148,9 +168,7 @@ impl<'b> Fragments<'b> for MergedBlocks<'b> {
     }
 
     fn known_until(&self) -> Option<&'b [u8]> {
-        let with_partition = self.merge.sources().filter(|source| source.key() == self.merge.key());
-        let cuts = with_partition.filter_map(FragmentBlockCursor::cut);
-        if self.reversed { cuts.max() } else { cuts.min() }
+        cut_of(self.merge.sources(), self.merge.key(), self.reversed)
     }
 
     fn skip_partition(&mut self) {
