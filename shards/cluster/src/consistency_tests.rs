@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::placement::tests::placed;
-use crate::plan::{PartitionReadPlan, RangeReadPlan, WritePlan, WriteType};
+use crate::plan::{PartitionReadPlan, RangePiece, WritePlan, WriteType};
 use crate::topology::tests::topology;
 use Consistency::*;
 use model::Token;
@@ -29,7 +29,7 @@ fn answers(class: &str, options: &[(&str, &str)], level: Consistency) -> [Answer
     [
         answer(WritePlan::new(level, WriteType::Simple, replicas, &live)),
         answer(PartitionReadPlan::new(level, replicas, &live)),
-        answer(RangeReadPlan::new(level, &table, &model::TokenRange::FULL, &live)),
+        answer(RangePiece::all(level, &table, &model::TokenRange::FULL, &live)),
     ]
 }
 

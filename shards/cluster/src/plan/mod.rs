@@ -9,7 +9,7 @@
 //! |---|---|
 //! | [`WritePlan`] | a mutation of one partition, of any [`WriteType`] |
 //! | [`PartitionReadPlan`] | a read of one partition |
-//! | [`RangeReadPlan`] | a read of a part of the ring |
+//! | [`RangePiece`] | a read of a part of the ring: its pieces, each with the plan of a partition |
 //! | [`CasPlan`] | the levels and errors of a conditional change, or of a read at SERIAL |
 //! | [`TruncatePlan`] | TRUNCATE, which all nodes must do |
 //!
@@ -28,7 +28,7 @@ mod truncate;
 mod write;
 
 pub use cas::{CasPlan, CasProgress};
-pub use range::RangeReadPlan;
+pub use range::RangePiece;
 pub use read::{Form, NextRead, PartitionReadPlan};
 pub use truncate::TruncatePlan;
 pub use write::{WritePlan, WriteType, combined, postponed};

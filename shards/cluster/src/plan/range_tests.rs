@@ -1,7 +1,9 @@
 //! Reads of parts of random rings.
 
 use super::*;
+use crate::placement::Replica;
 use crate::placement::tests::{borrowed, placed, random_replication, random_topology, range_of, token};
+use crate::plan::NextRead;
 use crate::plan::tests::{LEVELS, by_hand, random_live};
 use model::arbitrary::{generator, pick};
 use model::failure::Detail;
@@ -30,38 +32,27 @@ fn run(seed: u64) {
     let limits = range_of(first, last);
     let until = |end: Option<&RingToken>| end.map_or(Token::MAX, RingToken::token);
     let all_met = table.keyspace().ranges(&limits).all(|range| is_met(until(range.until)));
-    let plan = RangeReadPlan::new(level, &table, &limits, &live);
+    let pieces = RangePiece::all(level, &table, &limits, &live);
     if !all_met {
-        assert_eq!(plan.expect_err("a piece is unavailable").code, ErrorCode::Unavailable, "seed {seed}");
+        assert_eq!(pieces.expect_err("a piece is unavailable").code, ErrorCode::Unavailable, "seed {seed}");
         return;
     }
-    let mut plan = plan.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
-    let pieces: Vec<TokenRange> = plan.pieces().cloned().collect();
-    let mut open: Vec<(usize, Replica)> = Vec::new();
-    for (at, piece) in pieces.iter().enumerate() {
-        let before = at.checked_sub(1).map_or(&limits.start, |before| &pieces[before].end);
-        assert_eq!(piece.start, *before, "seed {seed}: pieces are adjacent");
-        open.extend(plan.targets(at).map(|(replica, _)| (at, replica)));
-    }
-    let mut complete = BTreeSet::new();
-    while !open.is_empty() {
-        let (at, replica) = open.swap_remove(below(open.len() as u64) as usize);
-        if below(8) == 0 {
-            match plan.failed(at, replica, Failure::overloaded("full"), &topology) {
-                Some(NextRead::Ask(spare, _)) => open.push((at, spare)),
-                Some(NextRead::Fail(_)) => return,
-                other => panic!("seed {seed}: {other:?}"),
-            }
-            continue;
+    let mut pieces = pieces.unwrap_or_else(|failure| panic!("seed {seed}: {failure}"));
+    let ranges: Vec<TokenRange> = pieces.iter().map(|piece| piece.range.clone()).collect();
+    let mut nodes_before = None;
+    for (at, piece) in pieces.iter_mut().enumerate() {
+        let before = at.checked_sub(1).map_or(&limits.start, |before| &ranges[before].end);
+        assert_eq!(piece.range.start, *before, "seed {seed}: pieces are adjacent");
+        let nodes: BTreeSet<NodeIndex> = piece.plan.nodes().collect();
+        assert_ne!(nodes_before.replace(nodes.clone()), Some(nodes), "seed {seed}: neighbours differ");
+        let asked: Vec<Replica> = piece.plan.targets().map(|(replica, _)| replica).collect();
+        assert_eq!(asked.len(), by_hand.block_for(&topology) as usize, "seed {seed}");
+        let last = asked.len() - 1;
+        for (at, replica) in asked.into_iter().enumerate() {
+            assert_eq!(piece.plan.answered(replica), (at == last).then_some(NextRead::Complete), "seed {seed}");
         }
-        let next = plan.answered(at, replica);
-        if !open.iter().any(|(of, _)| *of == at) {
-            complete.insert(at);
-        }
-        let expected = (complete.len() == pieces.len()).then_some(NextRead::Complete);
-        assert_eq!(next, expected, "seed {seed}");
     }
-    assert_eq!(complete.len(), pieces.len(), "seed {seed}");
+    assert_eq!(ranges.last().map(|last| &last.end), Some(&limits.end), "seed {seed}");
 }
 
 #[test]
@@ -70,24 +61,21 @@ fn every_piece_is_read_from_its_replicas() {
 }
 
 #[test]
-fn the_end_of_the_time_tells_of_a_piece_that_is_not_complete() {
+fn a_piece_that_is_late_or_dead_fails_as_reads_of_partitions_do() {
     let nodes: [(&str, &str, &[i64]); 2] = [("dc1", "r1", &[0]), ("dc1", "r1", &[100])];
     let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 1));
     let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "1")]);
     let live = LiveNodes::of(&topology, |_| true);
-    let mut plan =
-        RangeReadPlan::new(Consistency::Serial, &table, &range_of(Token(-5), Token(50)), &live).expect("alive");
-    let first: Vec<Replica> = plan.targets(0).map(|(replica, _)| replica).collect();
-    assert_eq!((plan.pieces().len(), first.len()), (2, 1));
-    assert_eq!(plan.answered(0, first[0]), None);
+    let all =
+        |first, last, live| RangePiece::all(Consistency::Serial, &table, &range_of(Token(first), Token(last)), live);
+    let mut pieces = all(-5, 50, &live).expect("alive");
+    assert_eq!((pieces.len(), pieces[0].plan.targets().count()), (2, 1));
     let detail =
         Detail::ReadTimeout { consistency: Consistency::Serial, received: 0, block_for: 1, data_present: false };
-    assert_eq!(plan.expired().detail, detail);
+    assert_eq!(pieces[0].plan.expired().detail, detail);
     let gone = LiveNodes::of(&topology, |_| false);
-    let range =
-        |first, last| RangeReadPlan::new(Consistency::Serial, &table, &range_of(Token(first), Token(last)), &gone);
-    assert!(range(-5, 0).is_ok(), "this node has all of it");
-    let failure = range(-5, 50).expect_err("the other node has a part");
+    assert!(all(-5, 0, &gone).is_ok(), "this node has all of it");
+    let failure = all(-5, 50, &gone).expect_err("the other node has a part");
     assert_eq!(failure.text, "Cannot achieve consistency level SERIAL");
     assert_eq!(failure.detail, Detail::Unavailable { consistency: Consistency::Serial, required: 1, alive: 0 });
 }

@@ -1,15 +1,19 @@
-//! Reads of one partition: as many replicas as the level needs are asked, one for rows, the others for digests of them.
+//! Reads of one partition, or of a piece of the ring with the same replicas: as many replicas as the level needs are asked, one for rows, the others for digests of them.
 //!
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others.
-//! 2. A replica that fails is replaced by the next that was not asked, as long as there is one.
+//! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
+//!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
+//! 4. If they differ, those that answered are asked again, for all that they have of what is read
+//!    ([`PartitionReadPlan::merge`]), as often as it takes.
 
 use super::tally::{Member, OnlyReplica, State, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, Scope};
 use crate::placement::{Replica, Replicas};
-use crate::topology::{DataCenter, LiveNodes, Topology};
+use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure};
+use smallvec::SmallVec;
 
 /// What a replica is asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +22,8 @@ pub enum Form {
     Rows,
     /// The digest of the rows.
     Digest,
+    /// What it has of the rows, with timestamps and tombstones, to be merged with what others have.
+    Fragments,
 }
 
 /// What comes next in a read.
@@ -32,12 +38,12 @@ pub enum NextRead {
 }
 
 /// The read of one partition.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct PartitionReadPlan {
     asked: Asked,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Asked {
     Only(OnlyReplica),
     Several(Box<Reads>),
@@ -50,7 +56,16 @@ impl PartitionReadPlan {
     /// Unavailable if too few are alive.
     #[inline]
     pub fn new(level: Consistency, replicas: Replicas<'_>, live: &LiveNodes) -> Result<PartitionReadPlan, Failure> {
-        let requirement = replicas.keyspace().levels().required_by_read(level);
+        PartitionReadPlan::required(replicas.keyspace().levels().required_by_read(level), replicas, live)
+    }
+
+    /// A read that needs what is required. Fails as [`PartitionReadPlan::new`] does.
+    #[inline]
+    pub(super) fn required(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<PartitionReadPlan, Failure> {
         let asked = match OnlyReplica::of(requirement, replicas, live) {
             Some(only) => Asked::Only(only),
             None => Asked::Several(Box::new(Reads::new(requirement, replicas, live)?)),
@@ -68,8 +83,26 @@ impl PartitionReadPlan {
         replicas: Replicas<'_>,
         live: &LiveNodes,
     ) -> Result<PartitionReadPlan, Failure> {
-        let requirement = replicas.keyspace().levels().required_by_read(level);
+        PartitionReadPlan::first(replicas.keyspace().levels().required_by_read(level), replicas, live)
+    }
+
+    /// A read from the first replica of what is required. Fails as [`PartitionReadPlan::of_first`] does.
+    #[inline]
+    pub(super) fn first(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<PartitionReadPlan, Failure> {
         Ok(PartitionReadPlan { asked: Asked::Only(OnlyReplica::first(requirement, replicas, live)?) })
+    }
+
+    /// The nodes of the replicas that are or can be asked, in the order in which that is done.
+    pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        let (only, several) = match &self.asked {
+            Asked::Only(only) => (Some(only.replica.node), None),
+            Asked::Several(reads) => (None, Some(reads)),
+        };
+        only.into_iter().chain(several.into_iter().flat_map(|reads| reads.nodes()))
     }
 
     /// The replicas to ask at first.
@@ -83,6 +116,35 @@ impl PartitionReadPlan {
             Asked::Only(only) => (!only.has_answered).then_some((only.replica, Form::Rows)),
             Asked::Several(reads) => reads.target(at),
         })
+    }
+
+    /// Whether the rows of a single replica are all that is needed.
+    #[inline]
+    pub fn asks_one(&self) -> bool {
+        match &self.asked {
+            Asked::Only(_) => true,
+            Asked::Several(reads) => reads.asks_one(),
+        }
+    }
+
+    /// Whether there are other replicas than the only one that is asked.
+    #[inline]
+    pub fn has_choice(&self) -> bool {
+        matches!(self.asked, Asked::Several(_))
+    }
+
+    /// Asks for what is to be merged: those that have answered if any has, or else those that were asked at first. The
+    /// plan begins again with [`PartitionReadPlan::targets`].
+    pub fn merge(&mut self) {
+        self.reads().merge();
+    }
+
+    /// One more replica, because answers are late; `None` if there is none.
+    pub fn speculate(&mut self) -> Option<(Replica, Form)> {
+        match &mut self.asked {
+            Asked::Only(_) => None,
+            Asked::Several(reads) => reads.speculate(),
+        }
     }
 
     /// Takes an answer.
@@ -100,6 +162,17 @@ impl PartitionReadPlan {
         self.reads().failed(replica, failure, topology)
     }
 
+    /// Takes the news that no replica can answer, each for the same reason: the failure that the client gets.
+    pub fn refused(&mut self, failure: &Failure, topology: &Topology) -> Failure {
+        loop {
+            let target = self.targets().next();
+            let Some((replica, _)) = target else { return failure.clone() };
+            if let Some(NextRead::Fail(told)) = self.failed(replica, failure.clone(), topology) {
+                return told;
+            }
+        }
+    }
+
     /// Takes the end of the request's time: the failure that the client gets.
     pub fn expired(&mut self) -> Failure {
         self.reads().expired()
@@ -109,7 +182,7 @@ impl PartitionReadPlan {
     fn reads(&mut self) -> &mut Reads {
         if let Asked::Only(only) = self.asked {
             let (tally, done) = (only.tally(), only.has_answered);
-            self.asked = Asked::Several(Box::new(Reads { tally, rows: 0, has_rows: done, ended: done }));
+            self.asked = Asked::Several(Box::new(Reads { has_rows: done, ended: done, ..Reads::of(tally) }));
         }
         match &mut self.asked {
             Asked::Several(reads) => reads,
@@ -119,20 +192,22 @@ impl PartitionReadPlan {
 }
 
 /// The replicas of one range that a read asks.
-#[derive(Debug)]
-pub(super) struct Reads {
+#[derive(Clone, Debug)]
+struct Reads {
     tally: Tally,
-    /// The position of the replica that is asked for rows.
-    rows: usize,
-    /// Whether that replica has answered.
+    /// The positions of the replicas that are asked for rows.
+    rows: SmallVec<[usize; 2]>,
+    /// Whether one of them has answered.
     has_rows: bool,
+    /// Whether replicas are asked for fragments.
+    merges: bool,
     /// Whether what follows is known.
     ended: bool,
 }
 
 impl Reads {
     /// Chooses the replicas to ask, and counts them as asked. Fails as Unavailable if too few are alive.
-    pub(super) fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Reads, Failure> {
+    fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Reads, Failure> {
         let mut tally = Tally::new(requirement, replicas, live)?;
         match tally.members().len() {
             1 => {
@@ -140,21 +215,40 @@ impl Reads {
             }
             _ => ask_nearest(&mut tally, replicas),
         }
-        Ok(Reads { tally, rows: 0, has_rows: false, ended: false })
+        Ok(Reads::of(tally))
     }
 
-    /// The first of the natural replicas. Fails as [`OnlyReplica::first`] does.
-    pub(super) fn of_first(
-        requirement: Requirement,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<Reads, Failure> {
-        let tally = OnlyReplica::first(requirement, replicas, live)?.tally();
-        Ok(Reads { tally, rows: 0, has_rows: false, ended: false })
+    /// The reads of replicas of which some were asked; the first of these for rows.
+    fn of(tally: Tally) -> Reads {
+        let first = tally.members().iter().position(|member| member.state != State::Spare);
+        Reads { tally, rows: first.into_iter().collect(), has_rows: false, merges: false, ended: false }
     }
 
-    pub(super) fn targets(&self) -> impl Iterator<Item = (Replica, Form)> + '_ {
-        (0..self.tally.members().len()).filter_map(|at| self.target(at))
+    /// See [`PartitionReadPlan::asks_one`].
+    #[inline]
+    fn asks_one(&self) -> bool {
+        self.tally.requirement.block_for == 1
+    }
+
+    /// The nodes of the replicas that are or can be asked, in the order in which that is done.
+    fn nodes(&self) -> impl Iterator<Item = NodeIndex> + '_ {
+        self.tally.members().iter().map(|member| member.replica.node)
+    }
+
+    /// See [`PartitionReadPlan::merge`].
+    fn merge(&mut self) {
+        (self.merges, self.ended) = (true, false);
+        self.tally.ask_again();
+    }
+
+    /// See [`PartitionReadPlan::speculate`].
+    fn speculate(&mut self) -> Option<(Replica, Form)> {
+        let late = self.tally.members().iter().find(|member| member.state == State::Open)?;
+        let spare = self.tally.spare_for(late.data_center).filter(|_| !self.ended)?;
+        if !self.has_rows && !self.merges {
+            self.rows.push(spare);
+        }
+        Some((self.tally.ask(spare), self.form(spare)))
     }
 
     /// The replica at a position, if its answer is awaited.
@@ -164,28 +258,43 @@ impl Reads {
     }
 
     fn form(&self, at: usize) -> Form {
-        if at == self.rows { Form::Rows } else { Form::Digest }
+        match self.rows.contains(&at) {
+            _ if self.merges => Form::Fragments,
+            true => Form::Rows,
+            false => Form::Digest,
+        }
     }
 
     /// Takes an answer. Returns whether it is the last that is needed.
-    pub(super) fn answered(&mut self, replica: Replica) -> bool {
+    fn answered(&mut self, replica: Replica) -> bool {
         let Some(at) = self.tally.answered(replica) else { return false };
-        self.has_rows |= at == self.rows;
+        self.has_rows |= self.merges || self.rows.contains(&at);
         let complete = !self.ended && self.has_rows && self.tally.is_reached();
         self.ended |= complete;
         complete
     }
 
-    pub(super) fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<NextRead> {
+    fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<NextRead> {
         let at = self.tally.failed(replica, reason_of(&failure))?;
         if self.ended {
             return None;
         }
         if let Some(spare) = self.tally.spare_for(self.tally.members()[at].data_center) {
-            if at == self.rows {
-                self.rows = spare;
+            if self.rows.contains(&at) && !self.has_rows {
+                self.rows.push(spare);
             }
             return Some(NextRead::Ask(self.tally.ask(spare), self.form(spare)));
+        }
+        let awaits_rows = || {
+            self.tally
+                .members()
+                .iter()
+                .enumerate()
+                .any(|(at, member)| member.state == State::Open && (self.merges || self.rows.contains(&at)))
+        };
+        // One that was asked because others were late may be enough.
+        if !self.tally.is_out_of_reach() && (self.has_rows || awaits_rows()) {
+            return None;
         }
         self.ended = true;
         Some(NextRead::Fail(self.failure(failure, topology)))
@@ -208,7 +317,7 @@ impl Reads {
         })
     }
 
-    pub(super) fn expired(&mut self) -> Failure {
+    fn expired(&mut self) -> Failure {
         self.ended = true;
         self.timed_out()
     }

@@ -176,11 +176,10 @@ fn the_first_replica_stands_for_all() {
         |consistency, required, alive| (ErrorCode::Unavailable, Detail::Unavailable { consistency, required, alive });
     assert_eq!(unavailable(Consistency::Quorum, &without_first), detail(Consistency::Quorum, 2, 0));
     assert_eq!(unavailable(Consistency::All, &without_second), detail(Consistency::All, 3, 2));
-    let ranges =
-        crate::plan::RangeReadPlan::of_first(Consistency::One, &table, &model::TokenRange::FULL, &without_second);
+    let ranges = crate::plan::RangePiece::of_first(Consistency::One, &table, &model::TokenRange::FULL, &without_second);
     assert_eq!(ranges.expect_err("a piece of it").code, ErrorCode::Unavailable);
-    let ranges = crate::plan::RangeReadPlan::of_first(Consistency::All, &table, &model::TokenRange::FULL, &all);
-    assert_eq!(ranges.expect("alive").pieces().len(), 4, "the range that wraps around is two");
+    let ranges = crate::plan::RangePiece::of_first(Consistency::All, &table, &model::TokenRange::FULL, &all);
+    assert_eq!(ranges.expect("alive").len(), 4, "the range that wraps around is two");
     let write = crate::plan::WritePlan::of_first(Consistency::All, crate::plan::WriteType::Simple, replicas, &all);
     assert_eq!(write.expect("alive").targets().map(|replica| replica.node.0).collect::<Vec<_>>(), [2]);
     let cas = |live| {
@@ -190,4 +189,70 @@ fn the_first_replica_stands_for_all() {
     let plan = cas(&all).expect("alive");
     assert_eq!((plan.replicas(), plan.commits_needed(), plan.participants()[0].node.0), (1, 1, 2));
     assert_eq!(cas(&without_first).expect_err("the first is down").code, ErrorCode::Unavailable);
+}
+
+/// A plan at a level for three replicas of one data centre.
+fn of_three(level: Consistency) -> (PartitionReadPlan, Rc<Topology>) {
+    let nodes: [(&str, &str, &[i64]); 3] = [("dc1", "r1", &[40]), ("dc1", "r1", &[10]), ("dc1", "r1", &[20])];
+    let topology = Rc::new(crate::topology::tests::topology(&nodes, 1));
+    let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3")]);
+    let live = LiveNodes::of(&topology, |_| true);
+    (PartitionReadPlan::new(level, table.replicas(Token(3), &[]), &live).expect("alive"), topology)
+}
+
+#[test]
+fn an_extra_replica_stands_in_for_one_that_is_late() {
+    let (mut plan, topology) = of_three(Consistency::Quorum);
+    let asked: Vec<(Replica, Form)> = plan.targets().collect();
+    let (extra, form) = plan.speculate().expect("a third replica");
+    assert_eq!(form, Form::Rows, "the rows are late");
+    assert_eq!(plan.speculate(), None, "there are no more");
+    // The late one fails: the others are enough.
+    assert_eq!(plan.failed(asked[0].0, tombstones(), &topology), None);
+    assert_eq!(plan.answered(asked[1].0), None);
+    assert_eq!(plan.answered(extra), Some(NextRead::Complete));
+    assert_eq!(plan.speculate(), None, "the read has ended");
+
+    let (mut plan, topology) = of_three(Consistency::Quorum);
+    let asked: Vec<(Replica, Form)> = plan.targets().collect();
+    assert_eq!(plan.answered(asked[0].0), None);
+    let (extra, form) = plan.speculate().expect("a third replica");
+    assert_eq!(form, Form::Digest, "the rows are there");
+    assert_eq!(plan.failed(extra, tombstones(), &topology), None, "the other may still answer");
+    let failed = plan.failed(asked[1].0, tombstones(), &topology);
+    assert!(matches!(failed, Some(NextRead::Fail(_))), "{failed:?}");
+
+    let (mut plan, _) = of_three(Consistency::One);
+    assert!(plan.asks_one());
+    assert_eq!(plan.speculate().map(|(_, form)| form), Some(Form::Rows));
+}
+
+#[test]
+fn those_that_answered_are_asked_again_for_what_is_merged() {
+    let (mut plan, topology) = of_three(Consistency::Quorum);
+    let asked: Vec<Replica> = plan.targets().map(|(replica, _)| replica).collect();
+    let (extra, _) = plan.speculate().expect("a third replica");
+    assert_eq!(plan.answered(asked[1]), None);
+    assert_eq!(plan.answered(extra), Some(NextRead::Complete));
+    for _ in 0..2 {
+        plan.merge();
+        let again: BTreeSet<NodeIndex> = plan.targets().map(|(replica, _)| replica.node).collect();
+        assert!(plan.targets().all(|(_, form)| form == Form::Fragments));
+        assert_eq!(again, BTreeSet::from([asked[1].node, extra.node]));
+        assert_eq!(plan.answered(asked[0]), None, "it is late and not asked any more");
+        assert_eq!(plan.answered(extra), None);
+        assert_eq!(plan.answered(asked[1]), Some(NextRead::Complete));
+    }
+    plan.merge();
+    let next = plan.failed(extra, tombstones(), &topology);
+    assert_eq!(next, Some(NextRead::Ask(asked[0], Form::Fragments)), "the one that was late");
+    assert_eq!(plan.answered(asked[0]), None);
+    assert_eq!(plan.answered(asked[1]), Some(NextRead::Complete));
+
+    // A read may merge from the first.
+    let (mut plan, _) = of_three(Consistency::All);
+    plan.merge();
+    let asked: Vec<(Replica, Form)> = plan.targets().collect();
+    assert_eq!(asked.len(), 3);
+    assert!(asked.iter().all(|(_, form)| *form == Form::Fragments));
 }

@@ -132,6 +132,7 @@ struct Rare {
 #[derive(Clone, Debug)]
 struct OpenQuorum {
     data_center: Option<DataCenter>,
+    quorum: u32,
     missing: u32,
     open: u32,
 }
@@ -199,6 +200,25 @@ impl Tally {
             quorum.open += 1;
         }
         replica
+    }
+
+    /// Counts the replicas that have answered as asked once more. Those from which an answer is awaited are spare then,
+    /// unless none has answered.
+    pub(super) fn ask_again(&mut self) {
+        if !self.has_any() {
+            return;
+        }
+        (self.received, self.open) = (0, 0);
+        for quorum in self.rare.iter_mut().flat_map(|rare| &mut rare.quorums) {
+            (quorum.missing, quorum.open) = (quorum.quorum, 0);
+        }
+        for at in 0..self.members.len() {
+            match self.members[at].state {
+                State::Answered => _ = self.ask(at),
+                State::Open => self.members[at].state = State::Spare,
+                State::Spare | State::Failed => {}
+            }
+        }
     }
 
     /// The position of a spare replica whose answer counts like that of one in `data_center`.
@@ -323,7 +343,7 @@ impl Tally {
 
 impl Rare {
     fn with_quorums(levels: &Levels) -> Rare {
-        let open = |(data_center, quorum)| OpenQuorum { data_center, missing: quorum, open: 0 };
+        let open = |(data_center, quorum)| OpenQuorum { data_center, quorum, missing: quorum, open: 0 };
         Rare { quorums: levels.quorums().map(open).collect(), failures: Vec::new() }
     }
 }

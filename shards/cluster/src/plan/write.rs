@@ -161,8 +161,8 @@ impl WritePlan {
         }
     }
 
-    /// Takes the news that this node keeps the mutation for a replica that is down. Returns true when the client's
-    /// answer is that the write is done by that, as it is at ANY.
+    /// Takes the news that this node keeps the mutation for a replica that is down. Returns true when the client's answer
+    /// is that the write is done by that, as it is at ANY.
     pub fn kept(&mut self) -> bool {
         match &mut self.asked {
             Asked::Only(_) => false,
