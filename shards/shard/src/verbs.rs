@@ -75,6 +75,10 @@ verbs! {
     PaxosSettle = 0x45, "PAXOS_SETTLE_REQ";
     /// Truncate a table.
     Truncate = 0x46, "TRUNCATE_REQ";
+    /// Return the digest of the rows of a partition, and the rows as well if asked for.
+    ReadDigest = 0x50, "READ_DIGEST_REQ";
+    /// Apply a mutation of what other replicas have and this one lacks, as it is stored.
+    ReadRepair = 0x51, "READ_REPAIR_REQ";
 }
 
 impl Verb {

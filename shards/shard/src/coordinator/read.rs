@@ -3,12 +3,13 @@
 //! Most reads are of one partition that this core has in memory. So each step is a pair: `read_*_now` answers without
 //! awaiting, or returns what is pending; `finish_*` is its async twin.
 
-use super::asked_replica::{AskedRange, AskedReplica};
+use super::asked_replica::{AskedReplica, no_replica, pieces_of, too_many_tombstones};
+use super::comparing;
 use super::remote::Asked;
 use super::too_many_calls;
 use crate::guards::tombstones::{ScanCounts, Tombstones};
 use crate::mailbox::Call;
-use crate::messages::data::{ReadCall, ReadReply, ReadRequest};
+use crate::messages::data::{DigestReply, ReadCall, ReadReply, ReadRequest};
 use crate::messages::{Reply, Request};
 use crate::metrics::Measure;
 use crate::replica;
@@ -17,6 +18,7 @@ use crate::rows::block::RowBlock;
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
 use cluster::placement::{Replica, TablePlacement};
+use cluster::plan::NextRead;
 use cluster::topology::Topology;
 use cql::plan::Selector;
 use engine::PrefetchStage;
@@ -138,11 +140,6 @@ impl ReadPlan {
         AskedReplica::of_partition(&self.placement, self.terms.consistency, key)
     }
 
-    /// The nodes to read a range from. Fails as [`ReadPlan::ask_partition`] does.
-    pub(crate) fn ask_range(&self, range: &TokenRange) -> Result<AskedRange, Failure> {
-        AskedRange::new(&self.placement, self.terms.consistency, range)
-    }
-
     /// Adds the counts of one read to `met`. Fails if they exceed the tombstone threshold. `limit` is the number of
     /// rows that the read was asked for.
     pub(crate) fn count(
@@ -161,9 +158,13 @@ impl ReadPlan {
 
     #[cold]
     fn too_many_tombstones(&self, key: Option<&DecoratedKey>) -> Failure {
+        let (level, topology) = (self.terms.consistency, self.topology());
         let told = match key {
-            Some(key) => self.ask_partition(key).map(|asked| asked.met_too_many_tombstones(self.topology())),
-            None => self.ask_range(&TokenRange::FULL).map(AskedRange::met_too_many_tombstones),
+            Some(key) => self.ask_partition(key).map(|asked| asked.met_too_many_tombstones(topology)),
+            None => pieces_of(&self.placement, level, &TokenRange::FULL).map(|mut pieces| match pieces.first_mut() {
+                Some(first) => first.plan.refused(&too_many_tombstones(), topology),
+                None => no_replica(),
+            }),
         };
         told.unwrap_or_else(|unavailable| unavailable)
     }
@@ -173,12 +174,18 @@ impl ReadPlan {
         self.placement.keyspace().topology()
     }
 
-    /// Reads a partition, or the part of a range that one core has, on that core of that node.
-    pub(crate) async fn read_at(&self, shard: &Shard, at: Replica, request: ReadRequest) -> Result<ReadReply, Failure> {
-        if at.node == self.topology().here() {
+    /// Reads a partition, or the part of a range that one core has, on that core of that node of `topology`.
+    pub(crate) async fn read_at(
+        &self,
+        shard: &Shard,
+        topology: &Rc<Topology>,
+        at: Replica,
+        request: ReadRequest,
+    ) -> Result<ReadReply, Failure> {
+        if at.node == topology.here() {
             return read_on(shard, ShardId(at.shard), request).await;
         }
-        let asked = Asked::new(self.topology(), at.node, self.terms.timeout);
+        let asked = Asked::new(topology, at.node, self.terms.timeout);
         Box::pin(async move { asked.read(shard, &self.table, at, &request).await }).await
     }
 
@@ -198,6 +205,17 @@ pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) ->
     call(shard, to, request)?.await.read()
 }
 
+/// Reads on the core `to`, which owns what is read, with a digest.
+pub(crate) async fn read_digest_on(shard: &Shard, to: ShardId, request: &ReadRequest) -> Result<DigestReply, Failure> {
+    if to == shard.id() {
+        return replica::fragments::read_digest(shard, request).await;
+    }
+    if !shard.mailbox().has_room() {
+        return Err(too_many_calls());
+    }
+    shard.mailbox().call(to, Request::ReadDigest(Box::new(request.clone()))).await.digest()
+}
+
 /// Sends a read to the core `to`, which owns what is read.
 fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failure> {
     if !shard.mailbox().has_room() {
@@ -211,7 +229,7 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
 pub(crate) enum KeyRead {
     /// The answer.
     Done(ReadReply),
-    /// The read must go to another core or wait on this one; the last field says when it began.
+    /// The read must go to other cores or nodes or wait on this one; the last field says when it began.
     Pending(ReadRequest, AskedReplica, Instant),
 }
 
@@ -224,8 +242,10 @@ pub(crate) fn read_key_now(
     limits: PageLimits,
     places: bool,
 ) -> Result<KeyRead, Failure> {
-    let asked = plan.ask_partition(&key)?;
-    let is_here = ShardId(asked.replica.shard) == shard.id() && asked.replica.node == plan.topology().here();
+    let mut asked = plan.ask_partition(&key)?;
+    let is_here = ShardId(asked.replica.shard) == shard.id()
+        && asked.replica.node == plan.topology().here()
+        && asked.plan.asks_one();
     if is_here {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }
@@ -241,7 +261,11 @@ pub(crate) fn read_key_now(
             shard.metrics().read_here(&plan.table.id, began, reply.scanned);
             Ok(KeyRead::Done(reply))
         }
-        Some(Err(failure)) => Err(asked.failed(plan.topology(), failure)),
+        Some(Err(failure)) => match asked.plan.failed(asked.replica, failure, plan.topology()) {
+            Some(NextRead::Ask(..)) => Ok(KeyRead::Pending(request, asked, began)),
+            Some(NextRead::Fail(failure)) => Err(failure),
+            Some(NextRead::Complete) | None => Err(no_replica()),
+        },
     }
 }
 
@@ -251,9 +275,15 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
         KeyRead::Done(reply) => return Ok(reply),
         KeyRead::Pending(request, asked, began) => (request, asked, began),
     };
+    if asked.plan.has_choice() {
+        let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };
+        let reply = Box::pin(comparing::read(shard, plan, key, asked.plan, &request, began)).await;
+        plan.took(shard, Measure::CoordinatorRead, began);
+        return reply;
+    }
     let to = ShardId(asked.replica.shard);
     let read = if asked.replica.node != plan.topology().here() {
-        Some(plan.read_at(shard, asked.replica, request).await)
+        Some(plan.read_at(shard, plan.topology(), asked.replica, request).await)
     } else if to == shard.id() {
         // Boxed, so that reads that do not wait have smaller futures.
         Box::pin(runtime::timeout(plan.terms.timeout, replica::read_waiting(shard, &request))).await
@@ -268,6 +298,13 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
         }
         None => Err(asked.expired()),
     }
+}
+
+/// Reads as `request` says, which names one partition, within the deadline.
+pub(crate) async fn read_request(shard: &Shard, plan: &ReadPlan, request: ReadRequest) -> Result<ReadReply, Failure> {
+    let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };
+    let asked = plan.ask_partition(key)?;
+    finish_key(shard, plan, KeyRead::Pending(request, asked, runtime::now())).await
 }
 
 /// Reads one partition within the deadline.

@@ -14,12 +14,13 @@ use crate::paxos::{Acceptance, Promise, Proposal, Update};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
-use crate::peer::{reads, rows};
+use crate::peer::{digests, reads, rows};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
 use cluster::topology::{Node, NodeIndex, Topology};
+use model::digest::Digest;
 use model::failure::{Detail, FailureReason, Outcome};
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand};
@@ -79,19 +80,41 @@ impl Asked {
         read_result(Verb::Read, &answer, |result| rows::decode(shard.partitioner(), result))
     }
 
-    /// Reads the fragments of a partition.
+    /// Reads the digest of a partition, and its rows as well or not, of this node alone.
+    pub(crate) async fn read_digest(
+        &self,
+        shard: &Shard,
+        replica: Replica,
+        request: &ReadRequest,
+        with_rows: bool,
+    ) -> Result<(Digest, Option<ReadReply>), Failure> {
+        let core = self.core(replica);
+        let write = |out: &mut Vec<u8>| digests::push(out, request, with_rows, core);
+        let answer = self.once(shard, Verb::ReadDigest, REQUEST_BYTES, write).await?;
+        read_result(Verb::ReadDigest, &answer, |result| digests::decode_answer(shard.partitioner(), result, with_rows))
+    }
+
+    /// Reads the fragments of a partition, or of the part of a range that the core `replica.shard` has, of this node
+    /// alone.
     pub(crate) async fn read_fragments(
         &self,
         shard: &Shard,
-        table: &Table,
+        replica: Replica,
         request: &FragmentRequest,
     ) -> Result<FragmentBlock, Failure> {
-        let core = self.core(Replica { node: self.node, shard: 0 });
+        let core = self.core(replica);
         let write = |out: &mut Vec<u8>| reads::push_fragments(out, request, core);
-        let answer = self.reading(shard, table, &request.command, Verb::ReadFragments, write).await?;
+        let answer = self.once(shard, Verb::ReadFragments, REQUEST_BYTES, write).await?;
         read_result(Verb::ReadFragments, &answer, |result| {
             FragmentBlock::decode(shard.partitioner(), result.to_vec(), request.command.reversed).ok()
         })
+    }
+
+    /// Applies a mutation of what this node lacks.
+    pub(crate) async fn repair(&self, shard: &Shard, mutation: &Mutation) -> Result<(), Failure> {
+        let write = |out: &mut Vec<u8>| out.extend_from_slice(mutation.bytes());
+        let answer = self.once(shard, Verb::ReadRepair, mutation.bytes().len(), write).await?;
+        read_result(Verb::ReadRepair, &answer, |result| result.is_empty().then_some(()))
     }
 
     /// Asks the acceptor of a partition for a promise.
@@ -134,6 +157,11 @@ impl Asked {
         read_result(verb, &answer, |result| result.is_empty().then_some(()))
     }
 
+    /// The position of the node in the topology by which it was chosen.
+    pub(crate) fn node_index(&self) -> NodeIndex {
+        self.node
+    }
+
     fn head(&self) -> Head {
         Head { epoch: self.topology.epoch() }
     }
@@ -157,12 +185,29 @@ impl Asked {
     ) -> Result<Vec<u8>, Failure> {
         match &command.partitions {
             Partitions::Key(key) => self.owner(shard, table, (key.token, &key.key), verb, REQUEST_BYTES, write).await,
-            Partitions::Range(_) => {
-                let mut body = self.head().body(REQUEST_BYTES);
-                write(&mut body);
-                self.send(shard, verb, body).await.map_err(|refusal| failure_of(verb, refusal))
-            }
+            Partitions::Range(_) => self.once(shard, verb, REQUEST_BYTES, write).await,
         }
+    }
+
+    /// Asks this node alone. If it says that another one has the data by a later epoch, this core has reached that one
+    /// when the failure is returned, so that the request can be planned again.
+    async fn once(
+        &self,
+        shard: &Shard,
+        verb: Verb,
+        room: usize,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Vec<u8>, Failure> {
+        let mut body = self.head().body(room);
+        write(&mut body);
+        let refusal = match self.send(shard, verb, body).await {
+            Ok(answer) => return Ok(answer),
+            Err(refusal) => refusal,
+        };
+        if let Refusal::Moved(epoch) = refusal {
+            runtime::timeout(self.deadline.since(runtime::now()), shard.epoch_reached(epoch)).await;
+        }
+        Err(failure_of(verb, refusal))
     }
 
     /// Asks the node that has a key, this one at first. Returns the answer, whose result follows its first bytes.
@@ -254,7 +299,7 @@ fn unreadable(verb: Verb) -> Failure {
 /// The failure of a replica that did not answer; the plan tells the client what follows from that.
 fn no_answer(verb: Verb, reason: FailureReason, outcome: Outcome) -> Failure {
     let code = match verb {
-        Verb::Read | Verb::ReadFragments => ErrorCode::ReadFailure,
+        Verb::Read | Verb::ReadFragments | Verb::ReadDigest => ErrorCode::ReadFailure,
         _ => ErrorCode::WriteFailure,
     };
     Failure { code, text: reason.name().into(), detail: Detail::Replica { reason }, outcome }

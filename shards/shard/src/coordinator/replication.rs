@@ -9,8 +9,8 @@
 //!    this core has reached that epoch. Writing a mutation twice changes nothing.
 //!
 //! Invariants: what runs on this node runs to its end, and stopping waits for it; the number and the bytes of writes
-//! that wait in the background are limited (`shard_state::WritesBehind`). Past the limit, replicas that have not
-//! answered when the client is answered count as late at once: a silent node costs its peers little memory.
+//! that wait in the background are limited (`shard_state::WritesBehind`). Past the limit, replicas that have not answered
+//! when the client is answered count as late at once: a silent node costs its peers a bounded amount of memory.
 
 use super::hints::missed;
 use super::remote::{Asked, acknowledgement, failure_of};
@@ -166,8 +166,8 @@ impl Replication {
         Poll::Pending
     }
 
-    /// Plans the write again by the placement of `epoch` or a later one, and sends it again. Returns true if the
-    /// client's answer is known by that.
+    /// Plans the write again by the placement of `epoch` or a later one, and sends it again. Returns true if the client's
+    /// answer is known by that.
     async fn send_again(&mut self, epoch: u64) -> Result<bool, Failure> {
         self.shard.epoch_reached(epoch).await;
         let sent = self.body[Head::BYTES..].to_vec();

@@ -1,8 +1,9 @@
-//! Scans of token ranges: pieces with the same node one after another; in each one stream of row blocks per core of the
+//! Scans of token ranges: pieces with the same nodes one after another; in each one stream of row blocks per core of a
 //! node, merged by token on the coordinating core.
 //!
 //! 0. Pieces follow each other in token order. As many are read at once as are likely to fill the page, by the rows of
-//!    those before.
+//!    those before. Where the answer of one node is enough, the steps below are for that node, and another one is asked
+//!    in its place if it fails; where several must agree, they are read by merging what they have (`reconciling`).
 //! 1. Every core is asked at once for its share of the page (rows / cores, bytes / cores).
 //! 2. The stream whose next row has the lowest token gives its rows up to the next token of another stream, until the
 //!    page is full.
@@ -11,20 +12,27 @@
 //!
 //! Invariants: no token belongs to two cores, so rows of one partition come from one stream in its order; a page
 //! resumes from the position of its last row, whatever core that came from, so that the number of cores may change
-//! between two pages.
+//! between two pages. A page of which some part must be planned again, because other nodes have it now, begins again.
 
-use super::asked_replica::Piece;
+use super::asked_replica::{no_replica, pieces_of};
+use super::gathering::{Patience, Unread, is_moved};
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, append, result_too_large};
+use super::reconciling::{Reconciling, begin};
 use crate::guards::tombstones::ScanCounts;
-use crate::messages::data::ReadReply;
+use crate::messages::data::{ReadReply, ReadRequest};
 use crate::metrics::Measure;
-use crate::rows::block::{RowBlock, merge_counted};
+use crate::replica::row_sink::RowBlockSink;
+use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
-use cluster::placement::Replica;
+use cluster::placement::{Replica, TablePlacement};
+use cluster::plan::{NextRead, PartitionReadPlan, RangePiece};
+use cluster::topology::NodeIndex;
+use model::Failure;
 use model::query::{Partitions, ReadEnd, Resume};
 use model::token::{Token, TokenRange};
-use model::{DecoratedKey, Failure};
+use runtime::Instant;
 use runtime::sync::join_all;
+use std::rc::Rc;
 
 /// Fewest rows a stream is asked for.
 const BLOCK_ROWS_MIN: u64 = 16;
@@ -33,11 +41,7 @@ const BLOCK_ROWS_MAX: u64 = 4096;
 /// Fewest bytes a stream is asked for.
 const BLOCK_BYTES_MIN: usize = 16 << 10;
 /// Most pieces of a range that are read at once.
-const WINDOW_PIECES: usize = 16;
-/// Most cores that an aggregate asks at once.
-const WINDOW_CORES: usize = 256;
-/// Rows that an aggregate visits per call to a core; each call has its own deadline.
-const AGGREGATE_ROWS: u64 = 1 << 16;
+pub(super) const WINDOW_PIECES: usize = 16;
 
 /// The blocks of rows that one core contributes to a scan.
 struct Stream {
@@ -92,6 +96,15 @@ impl Stream {
     }
 }
 
+/// A scan as it is planned by one placement.
+pub(super) struct Scan<'a> {
+    pub(super) shard: &'a Shard,
+    pub(super) plan: &'a ReadPlan,
+    pub(super) placement: Rc<TablePlacement>,
+    /// The end of the request's time.
+    pub(super) deadline: Instant,
+}
+
 /// Reads a page of the rows of `range` in token order, starting after `resume`.
 pub(crate) async fn scan(
     shard: &Shard,
@@ -101,93 +114,234 @@ pub(crate) async fn scan(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let began = runtime::now();
-    let mut asked = plan.ask_range(&range)?;
-    trace_ranges(shard, asked.pieces().iter().map(|piece| owners(plan, piece).len()).sum());
-    let page = match asked.pieces() {
-        [piece] => {
-            let read = read_piece(shard, plan, piece, resume, limits);
-            runtime::timeout(plan.terms.timeout, read).await.map(|read| read.map_err(|failure| (0, failure)))
-        }
-        pieces => {
-            let read = Box::pin(read_pieces(shard, plan, pieces, resume, limits));
-            runtime::timeout(plan.terms.timeout, read).await
-        }
-    };
-    match page {
-        Some(page) => {
-            plan.took(shard, Measure::CoordinatorScan, began);
-            let (page, met) = page.map_err(|(piece, failure)| asked.failed(piece, failure))?;
-            plan.tombstones.end(&met, None, limits.rows_max);
-            Ok(page)
-        }
-        None => Err(asked.expired()),
-    }
-}
-
-/// The cores that have rows of a piece.
-fn owners(plan: &ReadPlan, piece: &Piece) -> Vec<Replica> {
-    let node = piece.replica.node;
-    plan.placement.shards_of(node).map(|shard| Replica { node, shard }).collect()
-}
-
-/// Reads a page of the rows of one piece, and counts what the read met.
-async fn read_piece(
-    shard: &Shard,
-    plan: &ReadPlan,
-    piece: &Piece,
-    resume: Option<Resume>,
-    limits: PageLimits,
-) -> Result<(Page, ScanCounts), Failure> {
-    merge(shard, plan, owners(plan, piece), piece.range.clone(), resume, limits).await
-}
-
-/// Reads a page of the rows of several pieces, and counts what the read met. A failure is that of the piece at a
-/// position.
-async fn read_pieces(
-    shard: &Shard,
-    plan: &ReadPlan,
-    pieces: &[Piece],
-    mut resume: Option<Resume>,
-    limits: PageLimits,
-) -> Result<(Page, ScanCounts), (usize, Failure)> {
-    let is_done = |piece: &&Piece| {
-        let key = resume.as_ref().map(|resume| &resume.position.key);
-        key.is_some_and(|key| piece.range.is_passed(key.token, &key.key))
-    };
-    let mut next = pieces.iter().take_while(is_done).count();
-    let mut window = if limits.rows_max == u64::MAX { WINDOW_PIECES } else { 1 };
-    let mut out = RowBlock::default();
-    let mut met = ScanCounts::default();
-    while next < pieces.len() {
-        let left = PageLimits {
-            rows_max: limits.rows_max - u64::from(out.rows),
-            bytes_max: limits.bytes_max.map(|bytes_max| bytes_max - out.bytes.len()),
+    let deadline = began.after(plan.terms.timeout);
+    let mut placement = plan.placement.clone();
+    loop {
+        let pieces = pieces_of(&placement, plan.terms.consistency, &range)?;
+        let scan = Scan { shard, plan, placement, deadline };
+        trace_ranges(shard, pieces.iter().map(|piece| scan.cores_of(piece)).sum());
+        let page = match &*pieces {
+            [piece] => scan.piece(piece, resume.clone(), limits).await,
+            pieces => Box::pin(scan.pieces(pieces, resume.clone(), limits)).await,
         };
-        let (begun, rows_before) = (next, out.rows);
-        let asked = &pieces[begun..pieces.len().min(begun + window)];
-        let reads = asked.iter().map(|piece| read_piece(shard, plan, piece, resume.take(), left));
-        for (at, page) in (begun..).zip(join_all(reads.collect()).await) {
-            let failed = |failure| (at, failure);
-            let (page, part) = page.map_err(failed)?;
-            let rows = u64::from(out.rows - rows_before) + u64::from(page.block.rows);
-            let bytes = out.bytes.len() + page.block.bytes.len();
-            let is_full = rows >= left.rows_max || limits.bytes_max.is_some_and(|bytes_max| bytes >= bytes_max);
-            if is_full && out.rows > rows_before {
-                // The page ends within this piece, which is read again for as much as there is room for.
-                break;
+        match page {
+            Ok((page, met)) => {
+                plan.took(shard, Measure::CoordinatorScan, began);
+                plan.tombstones.end(&met, None, limits.rows_max);
+                return Ok(page);
             }
-            plan.count(&mut met, part, None, limits.rows_max).map_err(failed)?;
-            let rows = page.block.rows as usize;
-            append(&mut out, page.block, rows).map_err(failed)?;
-            next += 1;
-            if page.stopped_at.is_some() {
-                return Ok((Page { block: out, stopped_at: page.stopped_at }, met));
+            Err(Unread::Failed(failure)) => return Err(failure),
+            Err(Unread::Moved) => placement = shard.placement_of(&plan.table)?,
+        }
+    }
+}
+
+impl Scan<'_> {
+    /// The cores of a node that have rows of the table.
+    pub(super) fn owners(&self, node: NodeIndex) -> Vec<Replica> {
+        self.placement.shards_of(node).map(|shard| Replica { node, shard }).collect()
+    }
+
+    /// How many cores are asked for a piece at first.
+    fn cores_of(&self, piece: &RangePiece) -> usize {
+        piece.plan.targets().map(|(replica, _)| self.placement.shards_of(replica.node).len()).sum()
+    }
+
+    /// Reads a page of the rows of one piece, and counts what the read met.
+    async fn piece(
+        &self,
+        piece: &RangePiece,
+        resume: Option<Resume>,
+        limits: PageLimits,
+    ) -> Result<(Page, ScanCounts), Unread> {
+        let mut plan = piece.plan.clone();
+        if !plan.asks_one() {
+            return Box::pin(self.reconciled_page(plan, &piece.range, resume, limits)).await;
+        }
+        loop {
+            let Some((replica, _)) = plan.targets().next() else { return Err(no_replica().into()) };
+            let left = self.deadline.since(runtime::now());
+            let read = self.merge(self.owners(replica.node), piece.range.clone(), resume.clone(), limits);
+            match runtime::timeout(left, read).await {
+                None => return Err(plan.expired().into()),
+                Some(Ok(found)) => return Ok(found),
+                Some(Err(failure)) => self.another(&mut plan, replica, failure)?,
             }
         }
-        let rows_max = limits.rows_max - u64::from(out.rows);
-        window = next_window(window, next - begun, (out.rows - rows_before).into(), rows_max);
     }
-    Ok((Page { block: out, stopped_at: None }, met))
+
+    /// Lets `plan` ask another replica in the place of one that has failed, or fails.
+    pub(super) fn another(
+        &self,
+        plan: &mut PartitionReadPlan,
+        replica: Replica,
+        failure: Failure,
+    ) -> Result<(), Unread> {
+        let topology = self.placement.keyspace().topology();
+        if is_moved(self.shard, topology, &failure) {
+            return Err(Unread::Moved);
+        }
+        match plan.failed(replica, failure, topology) {
+            Some(NextRead::Fail(failure)) => Err(failure.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Reads a page of the rows of a piece by merging what its replicas have, and counts what the read met.
+    async fn reconciled_page(
+        &self,
+        mut plan: PartitionReadPlan,
+        range: &TokenRange,
+        mut resume: Option<Resume>,
+        limits: PageLimits,
+    ) -> Result<(Page, ScanCounts), Unread> {
+        let (mut out, mut met) = (RowBlock::default(), ScanCounts::default());
+        loop {
+            let rows_max = limits.rows_max - u64::from(out.rows);
+            let bytes_max = block_bytes(limits, out.bytes.len(), 1);
+            let request = self.plan.request(Partitions::Range(range.clone()), resume, rows_max, bytes_max, true);
+            let reply = self.reconciled(&mut plan, &request).await?;
+            self.plan.count(&mut met, reply.scanned, None, limits.rows_max)?;
+            let rows = reply.block.rows as usize;
+            append(&mut out, reply.block, rows)?;
+            let is_full = u64::from(out.rows) >= limits.rows_max
+                || limits.bytes_max.is_some_and(|bytes_max| out.bytes.len() >= bytes_max);
+            if reply.end == ReadEnd::Exhausted || is_full {
+                return Ok((Page { block: out, stopped_at: reply.last }, met));
+            }
+            resume = reply.last;
+        }
+    }
+
+    /// Reads a block of rows by merging what the replicas of a piece have.
+    pub(super) async fn reconciled(
+        &self,
+        plan: &mut PartitionReadPlan,
+        request: &ReadRequest,
+    ) -> Result<ReadReply, Unread> {
+        let (shard, table, placement) = (self.shard, &*self.plan.table, &self.placement);
+        let patience = Patience { deadline: self.deadline, late_at: None };
+        let is_filtered = request.filter.is_some();
+        let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
+        let reconciling = Reconciling { shard, table, placement, patience, is_filtered };
+        let end = reconciling.run(plan, &mut begin(request.command.clone()), &mut sink).await?;
+        Ok(sink.finish(end))
+    }
+
+    /// Reads a page of the rows of several pieces, and counts what the read met.
+    async fn pieces(
+        &self,
+        pieces: &[RangePiece],
+        mut resume: Option<Resume>,
+        limits: PageLimits,
+    ) -> Result<(Page, ScanCounts), Unread> {
+        let is_done = |piece: &&RangePiece| {
+            let key = resume.as_ref().map(|resume| &resume.position.key);
+            key.is_some_and(|key| piece.range.is_passed(key.token, &key.key))
+        };
+        let mut next = pieces.iter().take_while(is_done).count();
+        let mut window = if limits.rows_max == u64::MAX { WINDOW_PIECES } else { 1 };
+        let mut out = RowBlock::default();
+        let mut met = ScanCounts::default();
+        while next < pieces.len() {
+            let left = PageLimits {
+                rows_max: limits.rows_max - u64::from(out.rows),
+                bytes_max: limits.bytes_max.map(|bytes_max| bytes_max - out.bytes.len()),
+            };
+            let (begun, rows_before) = (next, out.rows);
+            let asked = &pieces[begun..pieces.len().min(begun + window)];
+            let reads = asked.iter().map(|piece| self.piece(piece, resume.take(), left));
+            for page in join_all(reads.collect()).await {
+                let (page, part) = page?;
+                let rows = u64::from(out.rows - rows_before) + u64::from(page.block.rows);
+                let bytes = out.bytes.len() + page.block.bytes.len();
+                let is_full = rows >= left.rows_max || limits.bytes_max.is_some_and(|bytes_max| bytes >= bytes_max);
+                if is_full && out.rows > rows_before {
+                    // The page ends within this piece, which is read again for as much as there is room for.
+                    break;
+                }
+                self.plan.count(&mut met, part, None, limits.rows_max)?;
+                let rows = page.block.rows as usize;
+                append(&mut out, page.block, rows)?;
+                next += 1;
+                if page.stopped_at.is_some() {
+                    return Ok((Page { block: out, stopped_at: page.stopped_at }, met));
+                }
+            }
+            let rows_max = limits.rows_max - u64::from(out.rows);
+            window = next_window(window, next - begun, (out.rows - rows_before).into(), rows_max);
+        }
+        Ok((Page { block: out, stopped_at: None }, met))
+    }
+
+    /// Reads a page of the rows of a range from some cores of one node, and counts what the read met.
+    async fn merge(
+        &self,
+        owners: Vec<Replica>,
+        range: TokenRange,
+        resume: Option<Resume>,
+        limits: PageLimits,
+    ) -> Result<(Page, ScanCounts), Failure> {
+        let (shard, plan, topology) = (self.shard, self.plan, self.placement.keyspace().topology());
+        let share = limits.rows_max.div_ceil(owners.len() as u64);
+        // A single core fills the page with one block.
+        let credit = if owners.len() == 1 { limits.rows_max } else { share.clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX) };
+        let stream = |owner| Stream {
+            owner,
+            reply: ReadReply::default(),
+            row: 0,
+            start: 0,
+            resume: resume.clone(),
+            credit,
+            exhausted: false,
+        };
+        let mut streams: Vec<Stream> = owners.into_iter().map(stream).collect();
+        let mut out = RowBlock::default();
+        let mut met = ScanCounts::default();
+        loop {
+            let left = limits.rows_max - u64::from(out.rows);
+            let bytes_max = block_bytes(limits, out.bytes.len(), streams.len());
+            let asked: Vec<usize> = (0..streams.len()).filter(|&i| streams[i].wants_more()).collect();
+            let reads = asked.iter().map(|&i| {
+                let stream = &streams[i];
+                let rows_max = stream.credit.min(left);
+                let resume = stream.resume.clone();
+                let request = plan.request(Partitions::Range(range.clone()), resume, rows_max, bytes_max, true);
+                plan.read_at(shard, topology, stream.owner, request)
+            });
+            let replies = match asked.len() {
+                0 => Vec::new(),
+                _ => join_all(reads.collect()).await,
+            };
+            for (i, reply) in asked.into_iter().zip(replies) {
+                let reply = reply?;
+                plan.count(&mut met, reply.scanned, None, limits.rows_max)?;
+                streams[i].fill(reply);
+            }
+            if out.rows == 0 {
+                out.bytes.reserve(streams.iter().map(|stream| stream.reply.block.bytes.len()).sum());
+            }
+            while !streams.iter().any(Stream::wants_more) {
+                let with_token = streams.iter().enumerate().filter_map(|(i, stream)| Some((stream.next_token()?, i)));
+                let Some((_, i)) = with_token.min() else {
+                    return Ok((Page { block: out, stopped_at: None }, met));
+                };
+                let others = streams.iter().enumerate().filter(|(other, _)| *other != i);
+                let before = others.filter_map(|(_, stream)| stream.next_token()).min();
+                let stream = &mut streams[i];
+                let full = stream.take(before, limits, &mut out);
+                if full {
+                    let stopped_at = stream.reply.places.resume(shard.partitioner(), stream.row - 1);
+                    return Ok((Page { block: out, stopped_at: Some(stopped_at) }, met));
+                }
+                if out.bytes.len() > RESULT_BYTES_MAX {
+                    return Err(result_too_large());
+                }
+            }
+            // Copying the rows took a while without awaiting.
+            runtime::yield_if_needed().await;
+        }
+    }
 }
 
 /// How many pieces to ask next, after `pieces` of the last `window` gave `rows` rows and `left` are missing.
@@ -197,74 +351,6 @@ fn next_window(window: usize, pieces: usize, rows: u64, left: u64) -> usize {
         rows => left.saturating_mul(pieces as u64).div_ceil(rows),
     };
     usize::try_from(next).unwrap_or(WINDOW_PIECES).clamp(1, WINDOW_PIECES)
-}
-
-async fn merge(
-    shard: &Shard,
-    plan: &ReadPlan,
-    owners: Vec<Replica>,
-    range: TokenRange,
-    resume: Option<Resume>,
-    limits: PageLimits,
-) -> Result<(Page, ScanCounts), Failure> {
-    let share = limits.rows_max.div_ceil(owners.len() as u64);
-    // A single core fills the page with one block.
-    let credit = if owners.len() == 1 { limits.rows_max } else { share.clamp(BLOCK_ROWS_MIN, BLOCK_ROWS_MAX) };
-    let stream = |owner| Stream {
-        owner,
-        reply: ReadReply::default(),
-        row: 0,
-        start: 0,
-        resume: resume.clone(),
-        credit,
-        exhausted: false,
-    };
-    let mut streams: Vec<Stream> = owners.into_iter().map(stream).collect();
-    let mut out = RowBlock::default();
-    let mut met = ScanCounts::default();
-    loop {
-        let left = limits.rows_max - u64::from(out.rows);
-        let bytes_max = block_bytes(limits, out.bytes.len(), streams.len());
-        let asked: Vec<usize> = (0..streams.len()).filter(|&i| streams[i].wants_more()).collect();
-        let reads = asked.iter().map(|&i| {
-            let stream = &streams[i];
-            let rows_max = stream.credit.min(left);
-            let resume = stream.resume.clone();
-            let request = plan.request(Partitions::Range(range.clone()), resume, rows_max, bytes_max, true);
-            plan.read_at(shard, stream.owner, request)
-        });
-        let replies = match asked.len() {
-            0 => Vec::new(),
-            _ => join_all(reads.collect()).await,
-        };
-        for (i, reply) in asked.into_iter().zip(replies) {
-            let reply = reply?;
-            plan.count(&mut met, reply.scanned, None, limits.rows_max)?;
-            streams[i].fill(reply);
-        }
-        if out.rows == 0 {
-            out.bytes.reserve(streams.iter().map(|stream| stream.reply.block.bytes.len()).sum());
-        }
-        while !streams.iter().any(Stream::wants_more) {
-            let with_token = streams.iter().enumerate().filter_map(|(i, stream)| Some((stream.next_token()?, i)));
-            let Some((_, i)) = with_token.min() else {
-                return Ok((Page { block: out, stopped_at: None }, met));
-            };
-            let others = streams.iter().enumerate().filter(|(other, _)| *other != i);
-            let before = others.filter_map(|(_, stream)| stream.next_token()).min();
-            let stream = &mut streams[i];
-            let full = stream.take(before, limits, &mut out);
-            if full {
-                let stopped_at = stream.reply.places.resume(shard.partitioner(), stream.row - 1);
-                return Ok((Page { block: out, stopped_at: Some(stopped_at) }, met));
-            }
-            if out.bytes.len() > RESULT_BYTES_MAX {
-                return Err(result_too_large());
-            }
-        }
-        // Copying the rows took a while without awaiting.
-        runtime::yield_if_needed().await;
-    }
 }
 
 /// How many bytes to ask each of `streams` for when the page has `filled` bytes: an equal share of the rest. More would
@@ -285,104 +371,6 @@ fn trace_ranges(shard: &Shard, count: usize) {
         )
     });
     shard.trace(|| format!("Submitted {count} concurrent range requests"));
-}
-
-/// The partitions over which an aggregate runs.
-pub(crate) enum Aggregated<'a> {
-    /// These partitions.
-    Keys(&'a [DecoratedKey]),
-    /// All partitions of a range.
-    Range(&'a TokenRange),
-}
-
-/// The row of an aggregate over `partitions`; no row if the partitions have none.
-pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
-    let began = runtime::now();
-    let measure = match partitions {
-        Aggregated::Keys(_) => Measure::CoordinatorRead,
-        Aggregated::Range(_) => Measure::CoordinatorScan,
-    };
-    // Values other than counts are those of the first row: of the first key in the given order, or of the smallest
-    // token.
-    let mut parts = match partitions {
-        Aggregated::Keys(keys) => {
-            let mut parts = Vec::new();
-            for key in keys {
-                let asked = plan.ask_partition(key)?;
-                let part = aggregate_on(shard, plan, asked.replica, Partitions::Key(key.clone())).await;
-                parts.push(asked.finish_in_time(plan.topology(), part)?);
-            }
-            parts
-        }
-        Aggregated::Range(range) => {
-            let mut asked = plan.ask_range(range)?;
-            let cores = |(at, piece)| owners(plan, piece).into_iter().map(move |owner| (at, owner, piece));
-            let cores: Vec<(usize, Replica, &Piece)> = asked.pieces().iter().enumerate().flat_map(cores).collect();
-            let mut parts = Vec::new();
-            let mut failed = None;
-            for together in cores.chunks(WINDOW_CORES) {
-                let reads = together
-                    .iter()
-                    .map(|(_, owner, piece)| aggregate_on(shard, plan, *owner, Partitions::Range(piece.range.clone())));
-                let read = join_all(reads.collect()).await;
-                for ((at, ..), part) in together.iter().zip(read) {
-                    match part {
-                        Some(Ok(part)) => parts.push(part),
-                        ended => failed = failed.or(Some((*at, ended.and_then(Result::err)))),
-                    }
-                }
-                if failed.is_some() {
-                    break;
-                }
-            }
-            match failed {
-                Some((at, Some(failure))) => return Err(asked.failed(at, failure)),
-                Some((_, None)) => return Err(asked.expired()),
-                None => {}
-            }
-            parts.sort_by_key(|part| part.ends.first().map(|(token, _)| *token));
-            parts
-        }
-    };
-    plan.took(shard, measure, began);
-    parts.retain(|part| part.rows > 0);
-    Ok(merge_counted(&plan.selection, &parts))
-}
-
-/// Aggregates over the partitions of one core; `None` if a call takes too long.
-async fn aggregate_on(
-    shard: &Shard,
-    plan: &ReadPlan,
-    owner: Replica,
-    partitions: Partitions,
-) -> Option<Result<RowBlock, Failure>> {
-    let mut parts = Vec::new();
-    let mut resume = None;
-    let mut met = ScanCounts::default();
-    let key = match &partitions {
-        Partitions::Key(key) => Some(key),
-        Partitions::Range(_) => None,
-    };
-    loop {
-        let request = plan.request(partitions.clone(), resume, AGGREGATE_ROWS, usize::MAX, false);
-        let reply = match runtime::timeout(plan.terms.timeout, plan.read_at(shard, owner, request)).await? {
-            Ok(reply) => reply,
-            Err(failure) => return Some(Err(failure)),
-        };
-        if let Err(failure) = plan.count(&mut met, reply.scanned, key, u64::MAX) {
-            return Some(Err(failure));
-        }
-        if reply.block.rows > 0 {
-            parts.push(reply.block);
-        }
-        if reply.end == ReadEnd::Exhausted {
-            plan.tombstones.end(&met, key, u64::MAX);
-        }
-        if reply.end == ReadEnd::Exhausted {
-            return Some(Ok(merge_counted(&plan.selection, &parts)));
-        }
-        resume = reply.last;
-    }
 }
 
 #[cfg(test)]

@@ -8,13 +8,13 @@
 //! waits for the answer, and stopping waits for it.
 
 use crate::coordinator::{cas, read};
-use crate::messages::data::{PaxosAnswer, PaxosRequest, PaxosStep};
+use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
 use crate::messages::{Reply, Request};
 use crate::metadata;
 use crate::peer::answer::{self, Refusal};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
-use crate::peer::{reads, rows};
+use crate::peer::{digests, reads, rows};
 use crate::ports::Unreadable;
 use crate::replica;
 use crate::shard_state::Shard;
@@ -82,6 +82,7 @@ async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, S
     match verb {
         Verb::Read => read(shard, head, body).await,
         Verb::ReadFragments => read_fragments(shard, head, body).await,
+        Verb::ReadDigest => read_digest(shard, head, body).await,
         _ => {
             let (shard, body) = (shard.clone(), body.to_vec());
             let writing = runtime::spawn(async move {
@@ -115,6 +116,15 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
                 _ => Request::MutateCounters(mutation),
             };
             shard.call(core, request).await.done()?;
+            Ok(answer::result(|_| ()))
+        }
+        Verb::ReadRepair => {
+            let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
+            let first = mutation.updates().next().ok_or(Stopped::Unreadable)?.table;
+            let placement = shard.placement_of(&*known(shard, first).await?)?;
+            check_owner(head, &placement, mutation.token(), mutation.key())?;
+            let core = core_of(&placement, mutation.token());
+            shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
             Ok(answer::result(|_| ()))
         }
         Verb::PaxosPrepare => {
@@ -159,6 +169,20 @@ async fn accept(
 }
 
 async fn read(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (request, core) = decode_read(shard, head, body).await?;
+    let reply = read::read_on(shard, core, request).await?;
+    Ok(answer::result(|out| rows::push(out, &reply)))
+}
+
+async fn read_digest(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (with_rows, body) = digests::split(body).ok_or(Stopped::Unreadable)?;
+    let (request, core) = decode_read(shard, head, body).await?;
+    let DigestReply { rows, digest } = read::read_digest_on(shard, core, &request).await?;
+    Ok(answer::result(|out| digests::push_answer(out, digest, with_rows.then_some(&rows))))
+}
+
+/// Decodes the request of a read, and says which core has what is read.
+async fn decode_read(shard: &Shard, head: Head, body: &[u8]) -> Result<(ReadRequest, ShardId), Stopped> {
     let table = known(shard, reads::table_of(body).ok_or(Stopped::Unreadable)?).await?;
     let (request, asked) = match reads::decode(shard.partitioner(), &table, body) {
         Ok(decoded) => decoded,
@@ -169,8 +193,7 @@ async fn read(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped
         }
     };
     let core = reading_core(shard, head, &table, &request.command.partitions, asked)?;
-    let reply = read::read_on(shard, core, request).await?;
-    Ok(answer::result(|out| rows::push(out, &reply)))
+    Ok((request, core))
 }
 
 async fn read_fragments(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
@@ -219,7 +242,7 @@ fn core_of(placement: &TablePlacement, token: Token) -> ShardId {
     ShardId(placement.shard_of(placement.keyspace().topology().here(), token))
 }
 
-/// Fails if only other nodes have a partition, and the request comes from a time when this one may have had it.
+/// Fails if this node has no replica of a partition, and the request comes from a time when it may have had one.
 fn check_owner(head: Head, placement: &Rc<TablePlacement>, token: Token, key: &[u8]) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
     let is_here = || placement.replicas(token, key).natural().any(|replica| replica.node == topology.here());

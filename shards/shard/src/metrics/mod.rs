@@ -178,6 +178,8 @@ pub(crate) struct Metrics {
     /// Mutations that a replica did not write in time.
     pub(crate) mutations_missed: Counter,
     pub(crate) running: Running,
+    /// Reads of which some replica lacked something.
+    pub(crate) reads_repaired: Counter,
 }
 
 impl Metrics {

@@ -6,6 +6,7 @@
 //! | `answer` | what every answer begins with: a result, a failure, or why the request must be planned again |
 //! | `reads` | the request of a read |
 //! | `rows` | the rows that a read returns |
+//! | `digests` | the request of a digest, and the digest |
 //! | `paxos` | proposals, promises and acceptances |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
@@ -18,6 +19,7 @@
 
 pub(crate) mod answer;
 mod bytes;
+pub(crate) mod digests;
 pub(crate) mod head;
 pub(crate) mod paxos;
 pub(crate) mod reads;

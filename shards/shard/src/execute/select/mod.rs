@@ -8,8 +8,8 @@ mod query_text;
 mod sorted;
 mod target;
 
+use crate::coordinator::aggregates::{Aggregated, aggregate};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
-use crate::coordinator::scan::{Aggregated, aggregate};
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
 use crate::execute::values::binding::Values;

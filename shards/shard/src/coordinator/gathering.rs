@@ -1,0 +1,102 @@
+//! Asking the replicas that a plan names, and waiting for as many answers as it needs.
+//!
+//! 1. All targets of the plan are asked at once.
+//! 2. Another replica is asked in the place of one that fails, and one more when answers are late.
+//! 3. The end is that the plan is complete, that it has failed, or that the request's time is over. Answers that come
+//!    later are not waited for.
+//!
+//! A replica that says that it no longer has what is asked for stops everything: the request must be planned again.
+
+use crate::shard_state::Shard;
+use cluster::placement::Replica;
+use cluster::plan::{Form, NextRead, PartitionReadPlan};
+use cluster::topology::Topology;
+use model::Failure;
+use model::failure::{Detail, FailureReason};
+use runtime::Instant;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+
+/// Why a read has no result.
+#[derive(Debug)]
+pub(crate) enum Unread {
+    /// By a later epoch, which this core has reached, other nodes have the data.
+    Moved,
+    /// The client gets this failure.
+    Failed(Failure),
+}
+
+impl From<Failure> for Unread {
+    fn from(failure: Failure) -> Unread {
+        Unread::Failed(failure)
+    }
+}
+
+/// How long answers are waited for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Patience {
+    /// The end of the request's time.
+    pub(crate) deadline: Instant,
+    /// When one more replica is asked; `None` for never.
+    pub(crate) late_at: Option<Instant>,
+}
+
+enum Event<T> {
+    Answer(Replica, Result<T, Failure>),
+    Late,
+    Expired,
+}
+
+/// Whether a failure of a replica that was chosen by `topology` says that the request must be planned again.
+pub(crate) fn is_moved(shard: &Shard, topology: &Topology, failure: &Failure) -> bool {
+    let detail = Detail::Replica { reason: FailureReason::IncompatibleSchema };
+    failure.detail == detail && shard.topology().epoch() > topology.epoch()
+}
+
+/// Asks the targets of `plan`, whose replicas are nodes of `topology`. Returns the answers that completed it.
+pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
+    shard: &Shard,
+    plan: &mut PartitionReadPlan,
+    topology: &Topology,
+    patience: Patience,
+    ask: impl Fn(Replica, Form) -> F,
+) -> Result<Vec<(Replica, T)>, Unread> {
+    let asked = |(replica, form)| (replica, Box::pin(ask(replica, form)));
+    let mut open: Vec<(Replica, Pin<Box<F>>)> = plan.targets().map(asked).collect();
+    let mut answers = Vec::with_capacity(open.len());
+    let mut expiry = runtime::sleep_until(patience.deadline);
+    let mut late = patience.late_at.map(runtime::sleep_until);
+    loop {
+        let event = poll_fn(|cx| {
+            for at in 0..open.len() {
+                if let Poll::Ready(answer) = open[at].1.as_mut().poll(cx) {
+                    return Poll::Ready(Event::Answer(open.swap_remove(at).0, answer));
+                }
+            }
+            if late.as_mut().is_some_and(|late| Pin::new(late).poll(cx).is_ready()) {
+                return Poll::Ready(Event::Late);
+            }
+            Pin::new(&mut expiry).poll(cx).map(|()| Event::Expired)
+        });
+        match event.await {
+            Event::Answer(replica, Ok(answer)) => {
+                answers.push((replica, answer));
+                if plan.answered(replica) == Some(NextRead::Complete) {
+                    return Ok(answers);
+                }
+            }
+            Event::Answer(_, Err(failure)) if is_moved(shard, topology, &failure) => return Err(Unread::Moved),
+            Event::Answer(replica, Err(failure)) => match plan.failed(replica, failure, topology) {
+                Some(NextRead::Ask(replica, form)) => open.push(asked((replica, form))),
+                Some(NextRead::Fail(failure)) => return Err(Unread::Failed(failure)),
+                Some(NextRead::Complete) | None => {}
+            },
+            Event::Late => {
+                late = None;
+                open.extend(plan.speculate().map(asked));
+            }
+            Event::Expired => return Err(Unread::Failed(plan.expired())),
+        }
+    }
+}

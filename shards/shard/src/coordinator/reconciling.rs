@@ -1,0 +1,156 @@
+//! Reads that merge what several replicas have, and repair of those that lack some of it.
+//!
+//! 1. Every replica of the plan is asked for fragments; a node gives a block of each of its cores.
+//! 2. What each replica lacks is written to it, and waited for, if the table's `read_repair` is BLOCKING: so whoever
+//!    reads later from other replicas of the same level does not see less than this read.
+//! 3. The merged fragments are shaped as those of one replica with everything are. If limits of one replica hid rows
+//!    that the others lack, the replicas are asked again behind what is known.
+//!
+//! Filters are applied to merged rows only: a replica cannot tell whether a row that it has matches in the newest
+//! version.
+
+use super::fragments;
+use super::gathering::{Patience, Unread, gather};
+use super::remote::Asked;
+use crate::messages::Request;
+use crate::messages::data::FragmentRequest;
+use crate::shard_state::Shard;
+use cluster::placement::{Replica, TablePlacement};
+use cluster::plan::PartitionReadPlan;
+use model::fragment_block::FragmentBlock;
+use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
+use model::shape::lacking::{Answer, lacking};
+use model::shape::reconcile::ReconcilingRead;
+use model::{Failure, Mutation, Table};
+use runtime::ShardId;
+use runtime::sync::join_all;
+use std::rc::Rc;
+
+/// Most bytes of fragments that a node is asked for at once.
+const FRAGMENT_BYTES_MAX: usize = 1 << 20;
+/// Bytes of fragments that are asked for first where a filter decides how many rows are needed.
+const FRAGMENT_BYTES_MIN: usize = 64 << 10;
+/// Fewest bytes and rows that a core is asked for.
+const CORE_BYTES_MIN: usize = 16 << 10;
+const CORE_ROWS_MIN: u64 = 16;
+
+/// What the rounds of a reconciling read have in common.
+pub(crate) struct Reconciling<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) table: &'a Table,
+    /// The placement by which the read is planned.
+    pub(crate) placement: &'a Rc<TablePlacement>,
+    pub(crate) patience: Patience,
+    /// Whether the sink rejects rows.
+    pub(crate) is_filtered: bool,
+}
+
+/// A read that has not begun. It looks at whole rows, so that repairs are whole.
+pub(crate) fn begin(command: ReadCommand) -> ReconcilingRead {
+    ReconcilingRead::new(ReadCommand { row_columns: None, ..command })
+}
+
+impl Reconciling<'_> {
+    /// Gives the rows of `read` to `sink`, from the replicas of `plan`. A read that must be planned again goes on where
+    /// it is.
+    pub(crate) async fn run(
+        &self,
+        plan: &mut PartitionReadPlan,
+        read: &mut ReconcilingRead,
+        sink: &mut dyn RowSink,
+    ) -> Result<ReadEnd, Unread> {
+        let topology = self.placement.keyspace().topology();
+        let mut bytes = if self.is_filtered { FRAGMENT_BYTES_MIN } else { FRAGMENT_BYTES_MAX };
+        loop {
+            plan.merge();
+            let command = read.command();
+            let ask = |replica, _| self.fragments(replica, command, bytes);
+            let blocks = gather(self.shard, plan, topology, self.patience, ask).await?;
+            let mut answers: Vec<Answer> = Vec::with_capacity(blocks.len());
+            let mut replicas = Vec::with_capacity(blocks.len());
+            for (number, (replica, blocks)) in blocks.into_iter().enumerate() {
+                replicas.push(replica);
+                answers.extend(blocks.into_iter().map(|block| (number, block)));
+            }
+            if self.table.options.read_repair == "BLOCKING" && replicas.len() > 1 {
+                let lacking = lacking(self.table, command, &answers, replicas.len());
+                self.repair(plan, &replicas, lacking).await?;
+            }
+            let blocks: Vec<&FragmentBlock> = answers.iter().map(|(_, block)| block).collect();
+            if let Some(end) = read.take(self.table, &blocks, sink) {
+                return Ok(end);
+            }
+            bytes = (bytes * 2).min(FRAGMENT_BYTES_MAX);
+            // Merging took a while without awaiting.
+            runtime::yield_if_needed().await;
+        }
+    }
+
+    /// What a replica has of a command, with at most about `bytes` bytes.
+    async fn fragments(
+        &self,
+        replica: Replica,
+        command: &ReadCommand,
+        bytes: usize,
+    ) -> Result<Vec<FragmentBlock>, Failure> {
+        let topology = self.placement.keyspace().topology();
+        let cores: Vec<Replica> = match &command.partitions {
+            Partitions::Key(_) => vec![replica],
+            Partitions::Range(_) => {
+                let of_node = self.placement.shards_of(replica.node);
+                of_node.map(|shard| Replica { node: replica.node, shard }).collect()
+            }
+        };
+        let mut command = command.clone();
+        if self.is_filtered {
+            // How many rows are needed is known only behind the filter.
+            (command.rows_max, command.per_partition_max) = (u64::MAX, u64::MAX);
+        }
+        let mut bytes_max = bytes;
+        if cores.len() > 1 {
+            let share = command.rows_max.div_ceil(cores.len() as u64).max(CORE_ROWS_MIN);
+            command.rows_max = command.rows_max.min(share);
+            bytes_max = (bytes / cores.len()).max(CORE_BYTES_MIN);
+        }
+        let request = FragmentRequest { command, bytes_max };
+        if replica.node == topology.here() {
+            return fragments::read_fragments(self.shard, &request).await;
+        }
+        let asked = Asked::until(topology, replica.node, self.patience.deadline);
+        let reads = cores.iter().map(|core| asked.read_fragments(self.shard, *core, &request));
+        join_all(reads.collect()).await.into_iter().collect()
+    }
+
+    /// Writes to each replica what it lacks. Fails as a read does that is out of time, if too few replicas have all of
+    /// it then.
+    async fn repair(
+        &self,
+        plan: &mut PartitionReadPlan,
+        replicas: &[Replica],
+        lacking: Vec<Vec<Mutation>>,
+    ) -> Result<(), Failure> {
+        if lacking.iter().all(Vec::is_empty) {
+            return Ok(());
+        }
+        self.shard.metrics().reads_repaired.increment();
+        let all = replicas
+            .iter()
+            .zip(lacking)
+            .flat_map(|(replica, mutations)| mutations.into_iter().map(|mutation| self.repair_one(*replica, mutation)));
+        let left = self.patience.deadline.since(runtime::now());
+        let written = runtime::timeout(left, join_all(all.collect())).await;
+        match written.is_some_and(|written| written.iter().all(Result::is_ok)) {
+            true => Ok(()),
+            false => Err(plan.expired()),
+        }
+    }
+
+    async fn repair_one(&self, replica: Replica, mutation: Mutation) -> Result<(), Failure> {
+        let topology = self.placement.keyspace().topology();
+        if replica.node == topology.here() {
+            let owner = ShardId(self.placement.shard_of(replica.node, mutation.token()));
+            return self.shard.call(owner, Request::Mutate { mutation, system: false }).await.done();
+        }
+        Asked::until(topology, replica.node, self.patience.deadline).repair(self.shard, &mutation).await
+    }
+}
