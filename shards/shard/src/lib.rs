@@ -63,6 +63,7 @@ pub use query_trace::Trace;
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
+pub use schema::system_tables::is_hidden;
 pub use shard_state::Shard;
 pub use start_error::StartError;
 pub use verbs::Verb;
@@ -72,7 +73,7 @@ pub use cql::Prepared;
 pub use cql::define::compaction_options;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
-pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction};
+pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction, TaskKind};
 pub use engine::{
     CacheMetrics, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
     SstableOptions, SyncMode, TableStatistics, Version,

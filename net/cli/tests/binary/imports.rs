@@ -197,6 +197,17 @@ async fn sstables_of_cassandra_3_are_refreshed_and_upgraded() {
         assert!(Instant::now() < deadline, "{before:?}");
         tokio::time::sleep(STEP).await;
     }
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let (_, history, _) = nodetool(&node, &["compactionhistory"]);
+        let own: Vec<&str> = history.lines().filter(|line| line.contains(" timestamps ")).collect();
+        assert!(own.iter().all(|line| line.contains("{compaction_type:Upgrade sstables}")), "{history}");
+        if !own.is_empty() {
+            break;
+        }
+        assert!(Instant::now() < deadline, "{history}");
+        tokio::time::sleep(STEP).await;
+    }
     let (exit, out, _) = nodetool(&node, &["upgradesstables", "-j", "two"]);
     assert_eq!((exit, out), (1, usage("jobs: can not convert \"two\" to a Integer")));
     assert_eq!(node.stop(), Some(0));

@@ -157,6 +157,10 @@ async fn tables_are_measured() {
     assert!(text.contains("\t\tTable: t\n") && text.contains("Number of partitions (estimate): 1\n"), "{text}");
     let (_, text, _) = nodetool(&node, &["tablestats", "-l", "ks.t"]);
     assert!(text.contains("\t\tSSTables in correct location: true\n"), "{text}");
+    for words in [&["tablestats"][..], &["tablestats", "system", "system_schema"], &["tablehistograms"]] {
+        let (_, text, _) = nodetool(&node, words);
+        assert!(text.contains("paxos") && !text.contains("helenus") && !text.contains("scylla"), "{words:?}: {text}");
+    }
     within(&["tablestats", "-F", "json", "ks"], "tablestats_json");
     within(&["tablestats", "-F", "yaml", "ks.t"], "tablestats_yaml");
     let refused = |words: &[&str], text: &str| {
@@ -164,6 +168,10 @@ async fn tables_are_measured() {
         assert_eq!(nodetool(&node, words), (1, expected, String::new()), "{words:?}");
     };
     refused(&["tablestats", "nosuch"], "Unknown keyspace: nosuch");
+    refused(
+        &["tablestats", "system_schema.scylla_tables"],
+        "Unknown tables: [scylla_tables] in keyspace: system_schema",
+    );
     refused(&["tablestats", "ks.nosuch"], "Unknown tables: [nosuch] in keyspace: ks");
     refused(&["tablestats", "-F", "xml", "ks"], "arguments for -F are json,yaml only.");
     refused(&["tablestats", "-t", "2", "ks"], "cannot filter top K tables without specifying a sort key.");

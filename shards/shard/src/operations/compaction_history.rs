@@ -9,7 +9,7 @@ use crate::messages::Request;
 use crate::schema::cells::{self, RowReader, RowWriter, StoredRow, frozen_text_map};
 use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
-use engine::compaction::CompactionRecord;
+use engine::compaction::{CompactionRecord, TaskKind};
 use model::{Failure, MutationBuilder, Schema, Table};
 use runtime::ShardId;
 use std::collections::BTreeMap;
@@ -39,15 +39,25 @@ pub(crate) async fn keep(shard: Shard) {
 }
 
 /// Cassandra's name for a kind of compaction.
-pub fn kind_of(major: bool) -> &'static str {
-    if major { "Major compaction" } else { "Compaction" }
+pub fn name_of(kind: TaskKind) -> &'static str {
+    match kind {
+        TaskKind::Compaction | TaskKind::Tombstones | TaskKind::Uplevel | TaskKind::Expired => "Compaction",
+        TaskKind::Major => "Major compaction",
+        TaskKind::Upgrade => "Upgrade sstables",
+    }
+}
+
+/// The kind of compaction that a row of the history names.
+fn kind_named(name: Option<&String>) -> TaskKind {
+    let named = |kind: &TaskKind| name.is_some_and(|name| name == name_of(*kind));
+    [TaskKind::Major, TaskKind::Upgrade].into_iter().find(named).unwrap_or(TaskKind::Compaction)
 }
 
 fn mutation(schema: &Schema, record: &CompactionRecord) -> model::Mutation {
     let table = system_table(schema, KEYSPACE, TABLE);
     let timestamp = runtime::wall_micros();
     let mut row = RowWriter::new(table, &[], timestamp);
-    let properties = BTreeMap::from([("compaction_type".to_owned(), kind_of(record.major).to_owned())]);
+    let properties = BTreeMap::from([("compaction_type".to_owned(), name_of(record.kind).to_owned())]);
     let count = |number: u64| i64::try_from(number).unwrap_or(i64::MAX).to_be_bytes();
     row.expire(TTL_SECONDS, timestamp.div_euclid(1_000_000))
         .set("bytes_in", count(record.bytes_in))
@@ -95,6 +105,6 @@ fn record(table: &Table, row: &StoredRow) -> Result<CompactionRecord, crate::sch
         bytes_in: bytes("bytes_in")?,
         bytes_out: bytes("bytes_out")?,
         merged: merged.collect::<Result<_, _>>()?,
-        major: row.text_map("compaction_properties")?.get("compaction_type").is_some_and(|kind| kind == kind_of(true)),
+        kind: kind_named(row.text_map("compaction_properties")?.get("compaction_type")),
     })
 }

@@ -56,8 +56,8 @@ pub(crate) fn table_id(keyspace: &str, name: &str) -> TableId {
     TableId(uuid.into_bytes())
 }
 
-/// Whether a table is left out of `system_schema` and DESCRIBE.
-pub(crate) fn is_hidden(table: &Table) -> bool {
+/// Whether a table is this program's own and left out of `system_schema`, DESCRIBE and what tools list.
+pub fn is_hidden(table: &Table) -> bool {
     HIDDEN_TABLES.contains(&(table.keyspace.as_str(), table.name.as_str()))
 }
 

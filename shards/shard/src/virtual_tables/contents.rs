@@ -6,7 +6,7 @@
 
 use super::{VirtualRows, gossip, links, pools, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
-use crate::operations::compaction_history::kind_of;
+use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
 use crate::schema::cells::frozen_text_map;
 use crate::schema::local::inet;
@@ -108,7 +108,7 @@ async fn sstable_tasks(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), 
                 ("table_name", text(&table.name)),
                 ("task_id", Some(running.id.as_bytes().to_vec())),
                 ("completion_ratio", Some(ratio.to_be_bytes().to_vec())),
-                ("kind", text(&kind_of(running.major).to_lowercase())),
+                ("kind", text(&name_of(running.kind).to_lowercase())),
                 ("progress", bigint(running.read_bytes)),
                 ("sstables", int(i32::try_from(running.sstables).unwrap_or(i32::MAX))),
                 ("target_directory", text(&running.directory.display().to_string())),

@@ -43,8 +43,8 @@ pub struct CompactionRecord {
     pub bytes_out: u64,
     /// By number of SSTables: how many partitions were merged from that many.
     pub merged: BTreeMap<u32, u64>,
-    /// Whether it was a major compaction.
-    pub major: bool,
+    /// Why it was run.
+    pub kind: TaskKind,
 }
 
 /// A compaction under way.
@@ -56,8 +56,8 @@ pub struct RunningCompaction {
     pub table: TableId,
     /// The directory that it writes to.
     pub directory: PathBuf,
-    /// Whether it is a major compaction.
-    pub major: bool,
+    /// Why it is run.
+    pub kind: TaskKind,
     /// The number of inputs.
     pub sstables: usize,
     /// Bytes of the inputs' Data.db before compression.
@@ -110,7 +110,7 @@ struct RunProgress {
     id: Uuid,
     table: TableId,
     directory: PathBuf,
-    major: bool,
+    kind: TaskKind,
     sstables: usize,
     /// Bytes of the inputs' Data.db: `data_bytes` before compression, `stored_bytes` on disk.
     data_bytes: u64,
@@ -139,7 +139,7 @@ impl TrackedCompaction {
             id: crate::sstables::sstable_id::time_uuid(),
             table,
             directory: inputs.first().map(own).unwrap_or_default(),
-            major: kind == TaskKind::Major,
+            kind,
             sstables: inputs.len(),
             data_bytes: inputs.iter().map(|input| input.reader.data_len()).sum(),
             stored_bytes: inputs.iter().map(|input| input.data_bytes).sum(),
@@ -184,7 +184,7 @@ impl TrackedCompaction {
             bytes_in: done.bytes_in,
             bytes_out: done.bytes_out,
             merged: progress.merged.take(),
-            major: progress.major,
+            kind: progress.kind,
         });
         activity.recorded.notify();
     }
@@ -203,7 +203,7 @@ impl RunProgress {
             id: self.id,
             table: self.table,
             directory: self.directory.clone(),
-            major: self.major,
+            kind: self.kind,
             sstables: self.sstables,
             total_bytes: self.data_bytes,
             stored_bytes: self.stored_bytes,
@@ -252,7 +252,7 @@ impl Activity {
 
     /// How many major compactions are running.
     pub(crate) fn asked_for(&self) -> usize {
-        self.running.borrow().iter().filter(|running| running.major).count()
+        self.running.borrow().iter().filter(|running| running.kind == TaskKind::Major).count()
     }
 
     /// Counts a finished compaction and queues its record.
@@ -363,7 +363,7 @@ mod tests {
                     bytes_in: 0,
                     bytes_out: 0,
                     merged: BTreeMap::new(),
-                    major: false,
+                    kind: TaskKind::Compaction,
                 };
                 let first = || activity.records.borrow().front().map(|record| record.at_millis);
                 (0..RECORDS_MAX).for_each(|at| activity.done(record(at)));

@@ -68,7 +68,7 @@ impl Compactor {
         match chosen {
             CompactionScope::All { split } => self.compact_all(table, split).await,
             CompactionScope::Upgrade { all, made_until } => self.upgrade(table, all, made_until).await,
-            _ => self.compact_some(table, is_chosen).await,
+            _ => self.compact_some(table, TaskKind::Compaction, is_chosen).await,
         }
     }
 
@@ -102,7 +102,7 @@ impl Compactor {
             chosen.map(|sstable| sstable.number).collect()
         };
         for number in outdated {
-            self.compact_some(table, |candidate| candidate.id == number).await?;
+            self.compact_some(table, TaskKind::Upgrade, |candidate| candidate.id == number).await?;
         }
         Ok(())
     }
@@ -110,6 +110,7 @@ impl Compactor {
     async fn compact_some(
         self: &Rc<Self>,
         table: TableId,
+        kind: TaskKind,
         is_chosen: impl Fn(&Candidate) -> bool,
     ) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
@@ -126,7 +127,7 @@ impl Compactor {
             task.map(|task| job_of(state, &task))
         };
         match job {
-            Some(job) => self.faults.noted(self.compact(job, TaskKind::Compaction).await.map(|_| ())),
+            Some(job) => self.faults.noted(self.compact(job, kind).await.map(|_| ())),
             None => Ok(()),
         }
     }

@@ -107,6 +107,8 @@ pub enum TaskKind {
     Expired,
     /// An operator asked for a major compaction.
     Major,
+    /// An operator asked for SSTables of older versions to be rewritten.
+    Upgrade,
 }
 
 /// SSTables to be compacted together.

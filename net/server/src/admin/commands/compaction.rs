@@ -7,7 +7,7 @@ use crate::admin::number_format::{double, file_size};
 use crate::admin::protocol::Request;
 use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
-use shard::compaction_history::kind_of;
+use shard::compaction_history::name_of;
 use shard::{CompactionStatistics, RunningCompaction, TableAnswer, TableVerb};
 use std::fmt::Write;
 
@@ -100,7 +100,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     let rows = sum.running.iter().map(|running| {
         let (keyspace, table) = name(running.table);
         let (done, total) = (bytes(running.read_bytes), bytes(running.total_bytes));
-        let (id, kind, unit) = (running.id.to_string(), kind_of(running.major).to_owned(), "bytes".to_owned());
+        let (id, kind, unit) = (running.id.to_string(), name_of(running.kind).to_owned(), "bytes".to_owned());
         match request.has("-V") {
             false => vec![id, kind, keyspace, table, done, total, unit, percent(running)],
             true => {

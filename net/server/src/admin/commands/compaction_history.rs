@@ -6,7 +6,7 @@ use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use model::text::instant;
 use shard::CompactionRecord;
-use shard::compaction_history::kind_of;
+use shard::compaction_history::name_of;
 use std::fmt::Write;
 
 /// Runs the command.
@@ -41,7 +41,7 @@ fn merged(record: &CompactionRecord) -> String {
 }
 
 fn properties(record: &CompactionRecord) -> String {
-    format!("{{compaction_type:{}}}", kind_of(record.major))
+    format!("{{compaction_type:{}}}", name_of(record.kind))
 }
 
 fn text(records: &[CompactionRecord], out: &mut String) {
@@ -115,6 +115,7 @@ fn yaml(records: &[CompactionRecord], out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use shard::TaskKind;
     use std::collections::BTreeMap;
 
     fn record(
@@ -133,7 +134,7 @@ mod tests {
             bytes_in: bytes.0,
             bytes_out: bytes.1,
             merged: BTreeMap::from([merged]),
-            major: keyspace == "ks",
+            kind: if keyspace == "ks" { TaskKind::Major } else { TaskKind::Compaction },
         }
     }
 

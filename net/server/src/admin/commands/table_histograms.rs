@@ -3,7 +3,7 @@
 //! Sizes and counts come from the statistics of the SSTables. Cassandra's column of SSTables per read is left out,
 //! because they are not counted here.
 
-use super::table_names::keyspaces;
+use super::table_names::{keyspaces, listed_table, listed_tables};
 use super::table_usage::{MEASURES, TableUsage};
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -20,10 +20,10 @@ pub(crate) async fn histograms(node: &NodeState, request: &Request, out: &mut St
     let schema = node.shard.schema();
     let find = |keyspace: &str, table: &str| {
         let keyspace = keyspaces(&schema).find(|found| found.name == keyspace);
-        keyspace.and_then(|keyspace| keyspace.tables.get(table).cloned())
+        keyspace.and_then(|keyspace| listed_table(keyspace, table).cloned())
     };
     let tables: Vec<Arc<Table>> = match request.arguments.as_slice() {
-        [] => keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values().cloned()).collect(),
+        [] => listed_tables(&schema).cloned().collect(),
         [keyspace, table] => match find(keyspace, table) {
             Some(table) => vec![table],
             None => return usage(format!("Unknown table {keyspace}.{table}")),

@@ -10,6 +10,17 @@ pub(crate) fn keyspaces(schema: &Schema) -> impl Iterator<Item = &Arc<Keyspace>>
     schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual())
 }
 
+/// The table with this name in a keyspace, if Cassandra has such a table too or a client made it.
+pub(crate) fn listed_table<'s>(keyspace: &'s Keyspace, name: &str) -> Option<&'s Arc<Table>> {
+    keyspace.tables.get(name).filter(|table| !shard::is_hidden(table))
+}
+
+/// All tables that clients know of, by keyspace.
+pub(crate) fn listed_tables(schema: &Schema) -> impl Iterator<Item = &Arc<Table>> {
+    let tables = keyspaces(schema).flat_map(|keyspace| keyspace.tables.values());
+    tables.filter(|table| !shard::is_hidden(table))
+}
+
 /// The keyspace with this name, for commands whose error is `Keyspace [x] does not exist.`
 pub(crate) fn keyspace<'s>(schema: &'s Schema, name: &str) -> Result<&'s Keyspace, CommandError> {
     match keyspaces(schema).find(|keyspace| keyspace.name == name) {

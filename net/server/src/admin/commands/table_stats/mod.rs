@@ -6,7 +6,7 @@
 mod lines;
 mod report;
 
-use super::table_names::keyspaces;
+use super::table_names::{keyspaces, listed_table, listed_tables};
 use super::table_usage::{KeyspaceUsage, MEASURES, TableUsage};
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
@@ -95,7 +95,7 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
         reports.push(TableReport { table, lines, flushing: statistics.flushing });
     }
     let mut usage: BTreeMap<String, KeyspaceUsage> = BTreeMap::new();
-    for table in keyspaces(&node.shard.schema()).flat_map(|keyspace| keyspace.tables.values()) {
+    for table in listed_tables(&node.shard.schema()) {
         usage.entry(table.keyspace.clone()).or_default().add(&TableUsage::of(&measured, table));
     }
     if let Some(key) = sort {
@@ -126,7 +126,8 @@ fn chosen(node: &NodeState, request: &Request) -> Result<Vec<Arc<Table>>, Comman
         let Some(keyspace) = keyspaces(&schema).find(|keyspace| keyspace.name == **name) else {
             return usage(format!("Unknown keyspace: {name}"));
         };
-        let unknown: Vec<&str> = tables.iter().copied().filter(|table| !keyspace.tables.contains_key(*table)).collect();
+        let is_unknown = |table: &&str| listed_table(keyspace, table).is_none();
+        let unknown: Vec<&str> = tables.iter().copied().filter(is_unknown).collect();
         if !unknown.is_empty() {
             return usage(format!("Unknown tables: [{}] in keyspace: {name}", unknown.join(", ")));
         }
@@ -137,8 +138,7 @@ fn chosen(node: &NodeState, request: &Request) -> Result<Vec<Arc<Table>>, Comman
             .get(table.keyspace.as_str())
             .is_some_and(|tables| tables.is_empty() || tables.contains(&table.name.as_str()))
     };
-    let tables = keyspaces(&schema).flat_map(|keyspace| keyspace.tables.values());
-    Ok(tables.filter(|table| named.is_empty() || is_named(table) != ignored).cloned().collect())
+    Ok(listed_tables(&schema).filter(|table| named.is_empty() || is_named(table) != ignored).cloned().collect())
 }
 
 /// The order of two tables by a sort key: names ascend, numbers descend.
