@@ -48,7 +48,8 @@ pub(crate) fn check(
                     everywhere = Some(value.as_str());
                     continue;
                 }
-                if !nodes.contains_key(name) {
+                // A factor of 0 is left out below, whatever it is for.
+                if !nodes.contains_key(name) && value.parse() != Ok(0) {
                     return Err(unrecognized(name, strategy, keyspace));
                 }
                 options.insert(name.clone(), value.clone());
@@ -117,7 +118,8 @@ mod tests {
         assert_eq!(factors(&place(&[(FACTOR, "3")]).expect("a map")), [(DC, "3")]);
         assert_eq!(factors(&place(&[(FACTOR, "1"), (DC, "2")]).expect("a map")), [(DC, "2")]);
         assert_eq!(factors(&place(&[]).expect("a map")), [(DC, "1")]);
-        for nothing in [&[(DC, "0")], &[(FACTOR, "0")]] {
+        assert_eq!(factors(&place(&[(DC, "2"), ("dc1", "0")]).expect("a map")), [(DC, "2")]);
+        for nothing in [&[(DC, "0")], &[(FACTOR, "0")], &[("dc1", "0")]] {
             let text = "Configuration for at least one datacenter must be present";
             assert_eq!(place(nothing).map_err(|failure| failure.text), Err(text.into()));
         }
