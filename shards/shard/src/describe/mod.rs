@@ -11,7 +11,6 @@
 mod statement;
 
 use crate::config::Config;
-use crate::schema::local::Identity;
 use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
 use cluster::placement::Placement;
 use cql::plan::{Describe, DescribeTarget};
@@ -34,12 +33,11 @@ pub(crate) struct Described {
     pub(crate) rows: Vec<Vec<u8>>,
 }
 
-/// Describes what `target` names in `schema`; `config`, `identity` and `placement` are for DESCRIBE CLUSTER. Fails with
+/// Describes what `target` names in `schema`; `config` and `placement` are for DESCRIBE CLUSTER. Fails with
 /// Invalid if it does not exist.
 pub(crate) fn describe(
     schema: &Schema,
     config: &Config,
-    identity: &Identity,
     placement: &Placement,
     describe: &Describe,
 ) -> Result<Described, Failure> {
@@ -55,7 +53,7 @@ pub(crate) fn describe(
         Failure::invalid(format!("{what} '{name}' not found in '{}'", keyspace.name))
     };
     match &describe.target {
-        DescribeTarget::Cluster => Ok(cluster(config, identity, placement, session)),
+        DescribeTarget::Cluster => Ok(cluster(config, placement, session)),
         DescribeTarget::Keyspaces => Ok(list(sorted_keyspaces(schema).into_iter().map(Thing::Keyspace))),
         DescribeTarget::Tables => {
             let keyspaces = listed_keyspaces(schema, session)?;
@@ -304,7 +302,7 @@ fn statements(things: &[Thing<'_>], internals: bool) -> Described {
 
 /// The answer to DESCRIBE CLUSTER. With a user keyspace in use it also says who owns which range, named by its last
 /// token.
-fn cluster(config: &Config, identity: &Identity, placement: &Placement, session: Option<&str>) -> Described {
+fn cluster(config: &Config, placement: &Placement, session: Option<&str>) -> Described {
     let mut specs = columns([("cluster", CqlType::Text), ("partitioner", CqlType::Text), ("snitch", CqlType::Text)]);
     let partitioner = config.partitioner.simple_name();
     let mut values =
@@ -323,7 +321,7 @@ fn cluster(config: &Config, identity: &Identity, placement: &Placement, session:
             owners
         };
         let mut ranges: Vec<(String, Vec<u8>)> =
-            identity.tokens.iter().map(|token| (token.to_string(), owners(token))).collect();
+            placement.topology().ring().iter().map(|(token, _)| (token.to_string(), owners(token))).collect();
         ranges.sort();
         let mut ownership = (ranges.len() as i32).to_be_bytes().to_vec();
         for (token, owners) in &ranges {

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::config::sample as config;
+use crate::schema::local::Identity;
 use crate::schema::system_schema;
 use cluster::topology::{NodeIndex, Topology};
 use cql::plan::DescribeTarget as Target;
@@ -17,7 +18,7 @@ fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) 
     let request = Describe { target, internals, session_keyspace: session.map(str::to_string) };
     let topology = Topology::new(vec![identity.node(&config(), 2)], NodeIndex(0), 0);
     let placement = Placement::new(topology.into(), schema);
-    describe(schema, &config(), &identity, &placement, &request)
+    describe(schema, &config(), &placement, &request)
 }
 
 /// The cells of all rows as text.

@@ -131,7 +131,7 @@ fn describe_page(
     parameters: &QueryParameters<'_>,
 ) -> Result<Rows, Failure> {
     let placement = shard.placement();
-    let described = describe::describe(&shard.schema_ref(), shard.config(), shard.identity(), &placement, plan)?;
+    let described = describe::describe(&shard.schema_ref(), shard.config(), &placement, plan)?;
     let first = match parameters.paging_state {
         Some(state) => paging::decode_describe(state, statement.fingerprint)?,
         None => 0,
