@@ -59,7 +59,8 @@ fn status(shard: &Shard) -> Option<String> {
         MemberState::Normal => "NORMAL",
         MemberState::Leaving => "LEAVING",
     };
-    let first = shard.tokens().first().map_or(String::new(), RingToken::to_string);
+    // As in Cassandra, which takes its tokens from a set of texts.
+    let first = shard.tokens().iter().map(RingToken::to_string).min().unwrap_or_default();
     Some(format!("{state},{first}"))
 }
 
