@@ -46,6 +46,10 @@ counts:
 oracle:
     cargo test -p server --test cql -- --ignored --nocapture recorded_answers_are_cassandras
 
+# The text cases for three nodes on a real Cassandra. HELENUS_ORACLE=record rewrites the answers.
+oracle-three-nodes:
+    cargo test -p server --test three_nodes -- --ignored --nocapture recorded_answers_are_cassandras
+
 # The text cases that depend on the order of partitions, on a real Cassandra with the partitioner that
 # HELENUS_ORACLE_PARTITIONER names.
 oracle-partitioner:

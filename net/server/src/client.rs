@@ -83,6 +83,8 @@ pub enum CallError {
         code: u16,
         /// The error's text.
         text: String,
+        /// The fields after the text, as they were sent.
+        detail: Vec<u8>,
     },
     /// The connection broke, or what arrived is not an answer. Whether the request took effect is unknown.
     Broken(io::Error),
@@ -211,7 +213,7 @@ impl Client {
         let stream = self.send(request, self.version >= Version::V5);
         let answer = self.answer(stream).await.map_err(CallError::Broken)?;
         match answer.response {
-            Response::Error { code, text, .. } => Err(CallError::Failure { code: code as u16, text }),
+            Response::Error { code, text, detail } => Err(CallError::Failure { code: code as u16, text, detail }),
             _ => Ok(answer),
         }
     }
@@ -292,9 +294,10 @@ impl Client {
         self.outcome(&Request::Batch(Batch { kind, entries, parameters: options.parameters() })).await
     }
 
-    /// Sends REGISTER for events of schema changes.
+    /// Sends REGISTER for events of every kind.
     pub async fn register(&mut self) -> Result<(), CallError> {
-        self.call(&Request::Register(vec![EventType::SchemaChange])).await.map(|_| ())
+        let kinds = vec![EventType::TopologyChange, EventType::StatusChange, EventType::SchemaChange];
+        self.call(&Request::Register(kinds)).await.map(|_| ())
     }
 
     /// The next event, which may have arrived already; waits if there is none.

@@ -7,6 +7,7 @@
 //!   blob literal as raw bytes);
 //! * `@prepare`: only prepare, the answer is the metadata;
 //! * `@page n`: rows per page; every page is fetched;
+//! * `@detail`: the fields that an error has besides its text follow as a line of their own;
 //! * `@built`: try again while it fails: it needs an index that is built in the background;
 //! * `@consistency LEVEL`, `@serial LEVEL` (of conditional changes), `@timestamp micros`, `@now seconds` (since 1970).
 //!
@@ -27,12 +28,16 @@
 mod case;
 #[path = "cql/cassandra.rs"]
 mod cassandra;
+#[path = "cql/error_detail.rs"]
+mod error_detail;
 #[path = "cql/node.rs"]
 mod node;
 #[path = "cql/partitioner.rs"]
 mod partitioner;
 #[path = "cql/play.rs"]
 mod play;
+#[path = "cql/step.rs"]
+mod step;
 
 use case::CaseFile;
 use cassandra::Cassandra;

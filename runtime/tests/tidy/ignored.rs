@@ -14,6 +14,7 @@ use std::fs;
 /// Files and functions of tests that read the environment without being ignored themselves, and what for.
 const ENVIRONMENT_READERS: &[(&str, &str, &str)] = &[
     ("net/server/tests/cql/cassandra.rs", "start", "called by ignored tests"),
+    ("net/server/tests/three_nodes/cassandra.rs", "start", "called by ignored tests"),
     ("net/server/tests/side_by_side/settings.rs", "from_environment", "called by ignored tests"),
     ("shards/consensus/tests/groups/chaos.rs", "number", "how many runs, and from which seed"),
     ("shards/cql/tests/mutation.rs", "statement_bytes", "how long the statements are"),

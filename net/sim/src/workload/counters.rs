@@ -77,7 +77,7 @@ async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<BTree
     let outcome = match client.query(&text, &QueryOptions::default()).await {
         Ok(outcome) => outcome,
         Err(CallError::Broken(_)) => return Err(StepError::Disconnected),
-        Err(CallError::Failure { code, text: why }) if code >= model::ErrorCode::Syntax as u16 => {
+        Err(CallError::Failure { code, text: why, .. }) if code >= model::ErrorCode::Syntax as u16 => {
             return Err(Violation(format!("{text} was refused: {code:#06x} {why}")).into());
         }
         Err(CallError::Failure { .. }) => return Ok(BTreeMap::new()),

@@ -95,7 +95,7 @@ pub(crate) fn is_definite(code: u16) -> bool {
 pub(crate) fn check_answer(text: &str, result: Result<Outcome, CallError>) -> Result<(), StepError> {
     match result {
         Err(CallError::Broken(_)) => Err(StepError::Disconnected),
-        Err(CallError::Failure { code, text: why }) if code >= ErrorCode::Syntax as u16 => {
+        Err(CallError::Failure { code, text: why, .. }) if code >= ErrorCode::Syntax as u16 => {
             Err(Violation(format!("{text} was refused: {code:#06x} {why}")).into())
         }
         _ => Ok(()),
