@@ -19,7 +19,7 @@ use cluster::placement::{Replica, TablePlacement};
 use cluster::plan::PartitionReadPlan;
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
-use model::shape::lacking::{Answer, lacking};
+use model::shape::lacking::{Answer, Repairs};
 use model::shape::reconcile::ReconcilingRead;
 use model::{Failure, Mutation, Table};
 use runtime::ShardId;
@@ -60,6 +60,7 @@ impl Reconciling<'_> {
         sink: &mut dyn RowSink,
     ) -> Result<ReadEnd, Unread> {
         let topology = self.placement.keyspace().topology();
+        let mut repairs = Repairs::default();
         let mut bytes = if self.is_filtered { FRAGMENT_BYTES_MIN } else { FRAGMENT_BYTES_MAX };
         loop {
             plan.merge();
@@ -73,7 +74,7 @@ impl Reconciling<'_> {
                 answers.extend(blocks.into_iter().map(|block| (number, block)));
             }
             if self.table.options.read_repair == "BLOCKING" && replicas.len() > 1 {
-                let lacking = lacking(self.table, command, &answers, replicas.len());
+                let lacking = repairs.lacking(self.table, command, &answers, replicas.len());
                 self.repair(plan, &replicas, lacking).await?;
             }
             let blocks: Vec<&FragmentBlock> = answers.iter().map(|(_, block)| block).collect();

@@ -9,9 +9,9 @@
 //! Left out is what makes no difference to any later read, as in digests ([`crate::digest`]): cells of dropped columns,
 //! and tombstones that compactions may purge, unless they delete something that the replica has.
 //!
-//! A deleted range that began before the slice, or before the place where the read resumed, has no clustering values for
-//! its bound there. It is repaired from the first row of the replica that it deletes; one that goes on behind what is
-//! known, up to the last row that was visited.
+//! A deleted range that began before the slice has no clustering values for its bound there. It is repaired from the
+//! first row of the replica that it deletes; one that goes on behind what is known, up to the last row that was visited,
+//! and from there in the next round.
 //!
 //! Invariants: a replica that has applied its mutations has the content of the merge, up to the frontier; a mutation
 //! has nothing that no replica had.
@@ -36,12 +36,45 @@ const REPAIR_BYTES: usize = 256 << 10;
 /// partitions.
 pub type Answer = (usize, FragmentBlock);
 
-/// What each of `replicas` replicas lacks of what all `answers` to `command` have together, in the order of their
-/// numbers.
-pub fn lacking(table: &Table, command: &ReadCommand, answers: &[Answer], replicas: usize) -> Vec<Vec<Mutation>> {
+/// The repairs of one read.
+#[derive(Debug, Default)]
+pub struct Repairs {
+    /// The place up to which the last round knew everything, if there is a row or the bound of a deleted range.
+    known: Option<KnownPlace>,
+}
+
+impl Repairs {
+    /// What each of `replicas` replicas lacks of what all `answers` to `command` have together, in the order of their
+    /// numbers. The commands are those of the rounds of one [`super::reconcile::ReconcilingRead`].
+    pub fn lacking(
+        &mut self,
+        table: &Table,
+        command: &ReadCommand,
+        answers: &[Answer],
+        replicas: usize,
+    ) -> Vec<Vec<Mutation>> {
+        let known = self.known.take();
+        let resumed = known.filter(|(position, _)| command.resume.as_ref() == Some(position));
+        let (lacking, known) = lacking(table, command, resumed.as_ref(), answers, replicas);
+        self.known = known;
+        lacking
+    }
+}
+
+/// A place and the bound right behind the row there, or the bound there.
+type KnownPlace = (Position, (Vec<u8>, BoundSide));
+
+fn lacking(
+    table: &Table,
+    command: &ReadCommand,
+    resumed: Option<&KnownPlace>,
+    answers: &[Answer],
+    replicas: usize,
+) -> (Vec<Vec<Mutation>>, Option<KnownPlace>) {
     let Some(partitioner) = answers.first().map(|(_, block)| block.partitioner()) else {
-        return vec![Vec::new(); replicas];
+        return (vec![Vec::new(); replicas], None);
     };
+    let mut known = None;
     let frontier = frontier_of(answers.iter().map(|(_, block)| block), command.reversed);
     let gc_before = command.now_in_seconds.saturating_sub(table.options.gc_grace_seconds.into());
     let of = |number| {
@@ -58,13 +91,17 @@ pub fn lacking(table: &Table, command: &ReadCommand, answers: &[Answer], replica
             gc_before,
             all: merge(&|_| true).with_keys(EqualKeys::of(table)),
             own: merge(&|replica| replica == number),
+            resumed,
+            known: None,
             builder: None,
             mutations: Vec::new(),
         };
         walk.run(frontier.as_ref());
+        known = walk.known.or(known.take());
         walk.mutations
     };
-    (0..replicas).map(of).collect()
+    let lacking = (0..replicas).map(of).collect();
+    (lacking, known)
 }
 
 /// The merge of all replicas and the blocks of one, in step.
@@ -76,6 +113,9 @@ struct Walk<'b> {
     gc_before: i64,
     all: Merge<FragmentBlockCursor<'b>>,
     own: Merge<FragmentBlockCursor<'b>>,
+    /// Where the read resumed, and where its next round will.
+    resumed: Option<&'b KnownPlace>,
+    known: Option<KnownPlace>,
     builder: Option<MutationBuilder>,
     mutations: Vec<Mutation>,
 }
@@ -96,6 +136,11 @@ struct LackedRange {
 /// A step of a merge of blocks, which need nothing and cannot fail.
 fn step(merge: &mut Merge<FragmentBlockCursor<'_>>) -> bool {
     matches!(merge.advance(), Ok(FragmentStep::Fragment))
+}
+
+/// The side of a row that is behind it in read order.
+fn behind(reversed: bool) -> BoundSide {
+    if reversed { BoundSide::Before } else { BoundSide::After }
 }
 
 /// The later of two deletions is `a`, and they differ.
@@ -128,7 +173,8 @@ impl Walk<'_> {
                 break;
             }
             let has_partition = own && self.own.key() == (key.token, &*key.key);
-            self.partition(&key, has_partition);
+            let stops_here = frontier.filter(|frontier| frontier.key == key);
+            self.partition(&key, has_partition, stops_here.and_then(|frontier| frontier.comparable.as_deref()));
             if !matches!(self.all.fragment(), Some(Fragment::PartitionEnd)) {
                 self.all.skip_partition();
             }
@@ -146,9 +192,13 @@ impl Walk<'_> {
         !deletion.is_live() && deletion.local_deletion_time >= self.gc_before
     }
 
-    fn partition(&mut self, key: &DecoratedKey, has_partition: bool) {
-        let known_until: Option<Vec<u8>> =
-            cut_of(self.all.sources(), self.all.key(), self.reversed).map(<[u8]>::to_vec);
+    fn partition(&mut self, key: &DecoratedKey, has_partition: bool, frontier: Option<&[u8]>) {
+        let cut = cut_of(self.all.sources(), self.all.key(), self.reversed);
+        let known_until: Option<Vec<u8>> = match (cut, frontier) {
+            (Some(cut), Some(frontier)) if self.reversed => Some(cut.max(frontier).to_vec()),
+            (Some(cut), Some(frontier)) => Some(cut.min(frontier).to_vec()),
+            (cut, frontier) => cut.or(frontier).map(<[u8]>::to_vec),
+        };
         let deletion_of = |merge: &Merge<FragmentBlockCursor<'_>>| match merge.fragment() {
             Some(Fragment::PartitionStart { deletion, .. }) => deletion,
             _ => Deletion::LIVE,
@@ -226,6 +276,12 @@ impl Walk<'_> {
                     _ => None,
                 };
                 let visited = if is_own { self.own.fragment() } else { self.all.fragment() };
+                if let Some(Fragment::Row { clustering, comparable, .. }) = visited
+                    && known_until == Some(comparable)
+                {
+                    let position = Position { key: key.clone(), comparable: Some(comparable.into()) };
+                    self.known = Some((position, (clustering.0.to_vec(), behind(self.reversed))));
+                }
                 if let (Some(range), Some(Fragment::Row { clustering, .. })) = (&mut lacked, visited) {
                     range.last = Some(clustering.0.to_vec());
                 }
@@ -250,7 +306,7 @@ impl Walk<'_> {
                         let is_bound = !clustering.0.is_empty() || comparable.len() <= 1;
                         let side = side(comparable);
                         let end = side.filter(|_| is_bound).map(|side| (clustering.0.to_vec(), side));
-                        (deletion, end)
+                        (deletion, end.or_else(|| self.resumed_at(key, comparable)))
                     }
                     _ => (Deletion::LIVE, None),
                 };
@@ -262,6 +318,12 @@ impl Walk<'_> {
                     let merged;
                     (open, merged) = marker(&self.all);
                     end = merged.or(end);
+                }
+                if let Some(end) = &end
+                    && known_until == Some(&*next.0)
+                {
+                    let position = Position { key: key.clone(), comparable: Some(next.0.as_slice().into()) };
+                    self.known = Some((position, end.clone()));
                 }
                 let wanted = is_newer(open, base.max(own_open)).then_some(open);
                 if wanted != lacked.as_ref().map(|range| range.deletion) {
@@ -283,16 +345,25 @@ impl Walk<'_> {
         }
     }
 
+    /// The bound at which the read resumed, if the bound of a slice is at that place.
+    fn resumed_at(&self, key: &DecoratedKey, bound: &[u8]) -> End {
+        let (Position { key: resumed, comparable }, end) = self.resumed?;
+        let place = comparable.as_deref()?;
+        // See `Slice::remaining`.
+        let is_behind = match self.reversed {
+            true => bound == place,
+            false => bound.split_last().is_some_and(|(last, rest)| *last == 0 && rest == place),
+        };
+        (is_behind && resumed == key).then(|| end.clone())
+    }
+
     /// Adds a deleted range that ends at `end` in read order. Without values for an end, it is that of a row within it.
     fn delete_range(&mut self, key: &DecoratedKey, range: LackedRange, end: End) {
         let LackedRange { deletion, begin, first_hit, last } = range;
         if first_hit.is_none() && !self.counts(deletion) {
             return;
         }
-        let (before, after) = match self.reversed {
-            true => (BoundSide::After, BoundSide::Before),
-            false => (BoundSide::Before, BoundSide::After),
-        };
+        let (before, after) = (behind(!self.reversed), behind(self.reversed));
         let begin = begin.or(first_hit.map(|row| (row, before)));
         let end = end.or(last.map(|row| (row, after)));
         let (Some(begin), Some(end)) = (begin, end) else { return };
@@ -348,6 +419,7 @@ impl Walk<'_> {
             found.timestamp == cell.timestamp
                 && is_dead(cell)
                 && is_dead(&found)
+                && self.is_kept(cell) == self.is_kept(&found)
                 && !matches!(cell.content, CellContent::ColumnDeletion { .. })
         })
     }
