@@ -7,7 +7,7 @@
 //!    [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
-//! 4. [`plan`]: the steps of requests.
+//! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
 //!
 //! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
@@ -18,4 +18,5 @@ pub mod placement;
 pub mod plan;
 pub mod replication;
 pub mod snitch;
+pub mod speculation;
 pub mod topology;

@@ -324,6 +324,10 @@ impl Gathered {
             }
             Ok(())
         })?;
+        let repaired = counter("helenus_reads_repaired", "Reads for which replicas were written what they lacked");
+        self.by_shard(encoder, repaired, |metrics| metrics.reads_repaired)?;
+        let speculated = counter("helenus_reads_speculated", "Reads that asked one more replica as answers were late");
+        self.by_shard(encoder, speculated, |metrics| metrics.reads_speculated)?;
         let calls = counter("helenus_calls", "Requests to other shards");
         self.by_shard(encoder, calls, |metrics| metrics.calls)?;
         let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");

@@ -1,7 +1,7 @@
 //! Table options that are checked, kept and shown but change nothing here, and the warning about them.
 //!
-//! SSTables are always checked and indexed as a whole, blocks of SSTables have one cache, and each partition has one
-//! replica: there is nothing that these options could choose.
+//! SSTables are always checked and indexed as a whole, blocks of SSTables have one cache, and a write always goes to
+//! all replicas: there is nothing that these options could choose.
 
 use crate::ast::Property;
 use model::schema::TableOptions;
@@ -17,8 +17,6 @@ pub(super) fn warning(properties: &[Property], options: &TableOptions) -> Option
         ("crc_check_chance", options.crc_check_chance != default.crc_check_chance),
         ("max_index_interval", options.max_index_interval != default.max_index_interval),
         ("min_index_interval", options.min_index_interval != default.min_index_interval),
-        ("read_repair", options.read_repair != default.read_repair),
-        ("speculative_retry", options.speculative_retry != default.speculative_retry),
     ];
     let is_set = |name: &str| properties.iter().any(|property| property.name == name);
     let named: Vec<&str> =

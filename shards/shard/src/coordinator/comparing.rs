@@ -4,6 +4,7 @@
 //! 2. Different digests: the replicas that answered are read again by merging what they have (`reconciling`).
 
 use super::gathering::{Patience, Unread, gather};
+use super::index_candidates;
 use super::read::{ReadPlan, read_digest_on, read_on};
 use super::reconciling::{Reconciling, begin};
 use super::remote::Asked;
@@ -32,7 +33,7 @@ pub(crate) async fn read(
     let deadline = began.after(plan.terms.timeout);
     let mut placement = plan.placement.clone();
     loop {
-        let patience = Patience { deadline, late_at: None };
+        let patience = Patience::of_table(shard, &plan.table, deadline);
         match compare(shard, plan, &placement, &mut asked, request, patience).await {
             Ok(reply) => return Ok(reply),
             Err(Unread::Failed(failure)) => return Err(failure),
@@ -53,8 +54,11 @@ async fn compare(
 ) -> Result<ReadReply, Unread> {
     let topology = placement.keyspace().topology();
     let is_compared = !asked.asks_one();
+    if is_compared && request.index.is_some() {
+        return Box::pin(index_candidates::read(shard, plan, placement, asked, request, patience)).await;
+    }
     let ask = |replica, form| ask(shard, plan, placement, replica, form, is_compared, request, patience.deadline);
-    let answers = gather(shard, asked, topology, patience, ask).await?;
+    let answers = gather(shard, asked, &plan.table, topology, patience, ask).await?;
     let first = answers.first().map(|(_, (digest, _))| *digest);
     if answers.iter().all(|(_, (digest, _))| Some(*digest) == first)
         && let Some(rows) = answers.into_iter().find_map(|(_, (_, rows))| rows)
@@ -64,7 +68,7 @@ async fn compare(
     let mut sink = RowBlockSink::new(shard.partitioner(), &plan.table, request);
     let mut read = begin(request.command.clone());
     let is_filtered = request.filter.is_some();
-    let patience = Patience { late_at: None, ..patience };
+    let patience = Patience::of_table(shard, &plan.table, patience.deadline);
     let reconciling = Reconciling { shard, table: &plan.table, placement, patience, is_filtered };
     let end = Box::pin(reconciling.run(asked, &mut read, &mut sink)).await?;
     Ok(sink.finish(end))

@@ -7,11 +7,13 @@
 //!
 //! A replica that says that it no longer has what is asked for stops everything: the request must be planned again.
 
+use crate::metrics::Measure;
 use crate::shard_state::Shard;
 use cluster::placement::Replica;
 use cluster::plan::{Form, NextRead, PartitionReadPlan};
 use cluster::topology::Topology;
 use model::Failure;
+use model::Table;
 use model::failure::{Detail, FailureReason};
 use runtime::Instant;
 use std::future::poll_fn;
@@ -38,8 +40,17 @@ impl From<Failure> for Unread {
 pub(crate) struct Patience {
     /// The end of the request's time.
     pub(crate) deadline: Instant,
-    /// When one more replica is asked; `None` for never.
+    /// When answers are late, so that one more replica is asked; `None` for never.
     pub(crate) late_at: Option<Instant>,
+}
+
+impl Patience {
+    /// Until `deadline`, and as `speculative_retry` of the table says.
+    pub(crate) fn of_table(shard: &Shard, table: &Table, deadline: Instant) -> Patience {
+        let unknown = shard.config().read_timeout / 2;
+        let delay = shard.metrics().read_patience(table, unknown);
+        Patience { deadline, late_at: delay.map(|delay| runtime::now().after(delay)) }
+    }
 }
 
 enum Event<T> {
@@ -54,14 +65,17 @@ pub(crate) fn is_moved(shard: &Shard, topology: &Topology, failure: &Failure) ->
     failure.detail == detail && shard.topology().epoch() > topology.epoch()
 }
 
-/// Asks the targets of `plan`, whose replicas are nodes of `topology`. Returns the answers that completed it.
+/// Asks the targets of `plan` about `table`, whose replicas are nodes of `topology`. Returns the answers that completed
+/// it.
 pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
     shard: &Shard,
     plan: &mut PartitionReadPlan,
+    table: &Table,
     topology: &Topology,
     patience: Patience,
     ask: impl Fn(Replica, Form) -> F,
 ) -> Result<Vec<(Replica, T)>, Unread> {
+    let began = runtime::now();
     let asked = |(replica, form)| (replica, Box::pin(ask(replica, form)));
     let mut open: Vec<(Replica, Pin<Box<F>>)> = plan.targets().map(asked).collect();
     let mut answers = Vec::with_capacity(open.len());
@@ -94,7 +108,11 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
             },
             Event::Late => {
                 late = None;
-                open.extend(plan.speculate().map(asked));
+                if let Some(extra) = plan.speculate() {
+                    shard.metrics().took(&table.id, Measure::SpeculativeRetry, began);
+                    shard.metrics().reads_speculated.increment();
+                    open.push(asked(extra));
+                }
             }
             Event::Expired => return Err(Unread::Failed(plan.expired())),
         }

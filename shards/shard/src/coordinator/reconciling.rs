@@ -66,7 +66,7 @@ impl Reconciling<'_> {
             plan.merge();
             let command = read.command();
             let ask = |replica, _| self.fragments(replica, command, bytes);
-            let blocks = gather(self.shard, plan, topology, self.patience, ask).await?;
+            let blocks = gather(self.shard, plan, self.table, topology, self.patience, ask).await?;
             let mut answers: Vec<Answer> = Vec::with_capacity(blocks.len());
             let mut replicas = Vec::with_capacity(blocks.len());
             for (number, (replica, blocks)) in blocks.into_iter().enumerate() {

@@ -88,7 +88,7 @@ pub(crate) async fn read_at_level(
             let found = shard.store().read(&command, sink).await;
             return found.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error));
         }
-        let patience = Patience { deadline, late_at: None };
+        let patience = Patience::of_table(shard, table, deadline);
         let reconciling = Reconciling { shard, table, placement: &placement, patience, is_filtered: false };
         match Box::pin(reconciling.run(&mut plan, &mut read, sink)).await {
             Ok(end) => return Ok(end),

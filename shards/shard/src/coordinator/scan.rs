@@ -16,6 +16,7 @@
 
 use super::asked_replica::{no_replica, pieces_of};
 use super::gathering::{Patience, Unread, is_moved};
+use super::index_candidates;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, append, result_too_large};
 use super::reconciling::{Reconciling, begin};
 use crate::guards::tombstones::ScanCounts;
@@ -221,6 +222,10 @@ impl Scan<'_> {
     ) -> Result<ReadReply, Unread> {
         let (shard, table, placement) = (self.shard, &*self.plan.table, &self.placement);
         let patience = Patience { deadline: self.deadline, late_at: None };
+        if request.index.is_some() {
+            plan.merge();
+            return index_candidates::read(shard, self.plan, placement, plan, request, patience).await;
+        }
         let is_filtered = request.filter.is_some();
         let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
         let reconciling = Reconciling { shard, table, placement, patience, is_filtered };

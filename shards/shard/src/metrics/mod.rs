@@ -23,15 +23,19 @@ pub use running::RunningRequest;
 pub use shard_metrics::ShardMetrics;
 
 use crate::guards::tombstones::ScanCounts;
+use cluster::speculation::SpeculativeRetry;
 use histogram::Histogram;
-use model::{Mutation, TableId};
+use model::{Mutation, Table, TableId};
 use operations::Latencies;
 use running::Running;
 use runtime::Instant;
 use runtime::metrics::Counter;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::time::Duration;
 
+/// How often the time is worked out that reads of a table wait before they ask one more replica.
+const PATIENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Tables for which a shard has room at first.
 const TABLES_MIN: usize = 64;
 
@@ -58,12 +62,14 @@ pub enum Measure {
     Rows,
     /// Tombstones that a read of the store met.
     Tombstones,
+    /// Reads that asked one more replica because answers were late: how long they had waited.
+    SpeculativeRetry,
 }
 
 /// One per [`Measure`], and two for reads and writes that are local and coordinated at once.
-const KINDS: usize = 12;
-const READ_HERE: usize = 10;
-const WRITE_HERE: usize = 11;
+const KINDS: usize = 13;
+const READ_HERE: usize = 11;
+const WRITE_HERE: usize = 12;
 
 impl Measure {
     /// The class of operations whose latency this measures; `None` if it does not measure time.
@@ -77,14 +83,21 @@ impl Measure {
             Measure::CoordinatorWrite => Operation::Write,
             Measure::CasRead => Operation::CasRead,
             Measure::CasWrite => Operation::CasWrite,
-            Measure::Rows | Measure::Tombstones => return None,
+            Measure::Rows | Measure::Tombstones | Measure::SpeculativeRetry => return None,
         })
     }
 }
 
-/// The histograms of one table, by measure.
+/// The histograms of one table, by measure, and how long its reads wait for answers before they ask one more replica.
 #[derive(Default)]
-struct TableHistograms([Histogram; KINDS]);
+struct TableHistograms([Histogram; KINDS], Cell<ReadPatience>);
+
+/// When the time that reads wait was worked out, and that time; `None` for as long as a request lasts.
+#[derive(Clone, Copy, Default)]
+struct ReadPatience {
+    at: Option<Instant>,
+    delay: Option<Duration>,
+}
 
 impl TableHistograms {
     fn record(&self, measure: Measure, value: u64, now: Instant) {
@@ -178,8 +191,10 @@ pub(crate) struct Metrics {
     /// Mutations that a replica did not write in time.
     pub(crate) mutations_missed: Counter,
     pub(crate) running: Running,
-    /// Reads of which some replica lacked something.
+    /// Reads for which replicas were written what they lacked.
     pub(crate) reads_repaired: Counter,
+    /// Reads that asked one more replica because answers were late.
+    pub(crate) reads_speculated: Counter,
 }
 
 impl Metrics {
@@ -196,6 +211,26 @@ impl Metrics {
             Some((_, histograms)) => f(histograms),
             None => f(&TableHistograms::default()),
         }
+    }
+
+    /// How long reads of a table wait for answers before they ask one more replica, by its `speculative_retry`; `None`
+    /// for as long as a request lasts. While no latency of the table is known it is taken for `latency_unknown`.
+    pub(crate) fn read_patience(&self, table: &Table, latency_unknown: Duration) -> Option<Duration> {
+        let now = runtime::now();
+        self.with(&table.id, |histograms| {
+            let known = histograms.1.get();
+            if known.at.is_some_and(|at| now.since(at) < PATIENCE_INTERVAL) {
+                return known.delay;
+            }
+            let latency = |part| {
+                let reads = histograms.distribution(Measure::CoordinatorRead, now);
+                if reads.count == 0 { latency_unknown } else { Duration::from_nanos(reads.percentile(part)) }
+            };
+            let policy = SpeculativeRetry::parse(&table.options.speculative_retry);
+            let delay = policy.and_then(|policy| policy.delay(latency));
+            histograms.1.set(ReadPatience { at: Some(now), delay });
+            delay
+        })
     }
 
     /// Records an operation on a table that started at `began`.

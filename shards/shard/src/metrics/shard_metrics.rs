@@ -39,4 +39,8 @@ pub struct ShardMetrics {
     pub calls: u64,
     /// Prepared statements that were run, and other statements.
     pub statements: (u64, u64),
+    /// Reads for which replicas were written what they lacked.
+    pub reads_repaired: u64,
+    /// Reads that asked one more replica because answers were late.
+    pub reads_speculated: u64,
 }

@@ -95,6 +95,8 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         calls_waiting: mailbox.waiting() as u64,
         calls: mailbox.sent(),
         statements: (metrics.prepared_runs.get(), metrics.regular_runs.get()),
+        reads_repaired: metrics.reads_repaired.get(),
+        reads_speculated: metrics.reads_speculated.get(),
     }
 }
 

@@ -1,10 +1,12 @@
-//! How tables and keyspaces are used: reads and writes, their latencies, and the rows and tombstones that reads met.
+//! How tables and keyspaces are used: reads and writes, their latencies, the rows and tombstones that reads met, and
+//! the reads that asked one more replica.
 
 use model::Table;
 use shard::metrics::{Distribution, Measure, TableMetrics};
 
 /// What is measured of reads and writes.
-pub(super) const MEASURES: [Measure; 4] = [Measure::LocalRead, Measure::LocalWrite, Measure::Rows, Measure::Tombstones];
+pub(super) const MEASURES: [Measure; 5] =
+    [Measure::LocalRead, Measure::LocalWrite, Measure::Rows, Measure::Tombstones, Measure::SpeculativeRetry];
 pub(super) const NANOS_PER_MILLISECOND: f64 = 1e6;
 
 /// The measurements of a table, in the order of [`MEASURES`].

@@ -36,7 +36,7 @@ pub(super) enum Value {
 /// All lines about a table, in Cassandra's order.
 pub(super) fn lines(
     s: &TableStatistics,
-    TableUsage([reads, writes, live, dead]): &TableUsage,
+    TableUsage([reads, writes, live, dead, speculative]): &TableUsage,
     snapshot_bytes: u64,
 ) -> Vec<Line> {
     use Value::{Count, Float, Latency, Mean, Memory, Ratio, Raw, RawText, Size};
@@ -66,7 +66,7 @@ pub(super) fn lines(
         line("number_of_partitions_estimate", "Number of partitions (estimate)", Count(s.partitions)),
         line("memtable_data_size", "Memtable data size", Size(s.memtable_bytes)),
         line("memtable_off_heap_memory_used", "Memtable off heap memory used", Size(0)),
-        line("speculative_retries", "Speculative retries", Count(0)),
+        line("speculative_retries", "Speculative retries", Count(speculative.count)),
         line("local_read_count", "Local read count", Count(reads.count)),
         line("local_read_latency_ms", "Local read latency", latency(reads)),
         line("local_write_count", "Local write count", Count(writes.count)),
