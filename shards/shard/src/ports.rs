@@ -36,8 +36,8 @@ pub trait Notifier {
 
 /// The way of one shard to other nodes.
 pub trait Peers {
-    /// Asks a node and waits for its answer until `deadline`. What the bodies are follows from the verb; `body` is copied
-    /// before this returns.
+    /// Asks a node and waits for its answer until `deadline`. What the bodies are follows from the verb; `body` is
+    /// copied before this returns.
     fn call(&self, to: &Node, lane: PeerLane, verb: Verb, body: &[u8], deadline: Instant) -> PeerCall;
 
     /// Sends a message that is not answered, and that may be lost.

@@ -75,6 +75,10 @@ verbs! {
     PaxosSettle = 0x45, "PAXOS_SETTLE_REQ";
     /// Truncate a table.
     Truncate = 0x46, "TRUNCATE_REQ";
+    /// Accept a proposal.
+    PaxosPropose = 0x47, "PAXOS2_PROPOSE_REQ";
+    /// Write what was decided.
+    PaxosCommit = 0x48, "PAXOS_COMMIT_REQ";
     /// Return the digest of the rows of a partition, and the rows as well if asked for.
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.

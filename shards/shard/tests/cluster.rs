@@ -7,6 +7,10 @@ mod replicas;
 #[path = "cluster/world.rs"]
 mod world;
 
+#[path = "cluster/counters.rs"]
+mod counters;
+#[path = "cluster/decisions.rs"]
+mod decisions;
 #[path = "cluster/failures.rs"]
 mod failures;
 #[path = "cluster/statements.rs"]

@@ -331,7 +331,9 @@ impl Gathered {
         let calls = counter("helenus_calls", "Requests to other shards");
         self.by_shard(encoder, calls, |metrics| metrics.calls)?;
         let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");
-        self.by_shard(encoder, waiting, |metrics| metrics.calls_waiting)
+        self.by_shard(encoder, waiting, |metrics| metrics.calls_waiting)?;
+        let missed = counter("helenus_mutations_missed", "Mutations that another replica did not write in time");
+        self.by_shard(encoder, missed, |metrics| metrics.mutations_missed)
     }
 
     fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -73,20 +73,17 @@ impl CasPlan {
         CasPlan::of_change(serial, Consistency::Any, replicas, live)
     }
 
-    /// This decision, but made by the first of the natural replicas alone, which has all rounds of the partition.
-    ///
-    /// # Errors
-    /// Unavailable if it is not alive.
-    pub fn by_first(mut self, replicas: Replicas<'_>) -> Result<CasPlan, Failure> {
-        let first = replicas.natural().next().filter(|first| self.participants.contains(first));
-        let Some(first) = first else {
-            let text = format!("Cannot achieve consistency level {}", self.serial.name());
-            return Err(unavailable(self.serial, text, self.replicas / 2 + 1, 0));
-        };
-        self.participants = SmallVec::from_slice(&[first]);
-        self.replicas = 1;
-        self.commit.block_for = self.commit.block_for.min(1);
-        Ok(self)
+    /// The same decision by other replicas, after data has moved. Fails as [`CasPlan::of_change`] does.
+    pub fn again(&self, replicas: Replicas<'_>, live: &LiveNodes) -> Result<CasPlan, Failure> {
+        CasPlan::of_change(self.serial, self.commit.level, replicas, live)
+    }
+
+    /// The replica that decides alone, if there is no other one.
+    pub fn only(&self) -> Option<Replica> {
+        match self.participants[..] {
+            [only] if self.replicas == 1 => Some(only),
+            _ => None,
+        }
     }
 
     /// The level of the decision.
@@ -107,6 +104,11 @@ impl CasPlan {
     /// How many of them must have the outcome before the client is answered.
     pub fn commits_needed(&self) -> usize {
         self.commit.block_for as usize
+    }
+
+    /// The level at which the outcome is written.
+    pub fn commit_level(&self) -> Consistency {
+        self.commit.level
     }
 
     /// Fails as Unavailable if the outcome of a change cannot be written at the level asked for. To be called before

@@ -112,3 +112,16 @@ fn every_step_has_its_own_error() {
     let refused = Failure::overloaded("full");
     assert_eq!(plan.failure_of_read(refused.clone()), refused);
 }
+
+#[test]
+fn only_one_replica_decides_alone() {
+    let plan = change(Consistency::Serial, Consistency::Two, &[0, 1, 2, 3]).expect("a majority");
+    assert_eq!((plan.only(), plan.commit_level()), (None, Consistency::Two));
+    let topology = Rc::new(topology(&NODES, 1));
+    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "1")]);
+    let live = LiveNodes::of(&topology, |_| true);
+    let again = plan.again(table.replicas(Token(3), &[]), &live).expect("alive");
+    assert_eq!(again.only().map(|only| only.node.0), Some(3));
+    assert_eq!((again.serial(), again.replicas()), (Consistency::Serial, 1));
+    assert!(again.check_commit().is_err(), "two cannot have it");
+}

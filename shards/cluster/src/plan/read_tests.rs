@@ -180,15 +180,6 @@ fn the_first_replica_stands_for_all() {
     assert_eq!(ranges.expect_err("a piece of it").code, ErrorCode::Unavailable);
     let ranges = crate::plan::RangePiece::of_first(Consistency::All, &table, &model::TokenRange::FULL, &all);
     assert_eq!(ranges.expect("alive").len(), 4, "the range that wraps around is two");
-    let write = crate::plan::WritePlan::of_first(Consistency::All, crate::plan::WriteType::Simple, replicas, &all);
-    assert_eq!(write.expect("alive").targets().map(|replica| replica.node.0).collect::<Vec<_>>(), [2]);
-    let cas = |live| {
-        let plan = crate::plan::CasPlan::of_change(Consistency::Serial, Consistency::Quorum, replicas, live);
-        plan.expect("alive").by_first(replicas)
-    };
-    let plan = cas(&all).expect("alive");
-    assert_eq!((plan.replicas(), plan.commits_needed(), plan.participants()[0].node.0), (1, 1, 2));
-    assert_eq!(cas(&without_first).expect_err("the first is down").code, ErrorCode::Unavailable);
 }
 
 /// A plan at a level for three replicas of one data centre.

@@ -1,7 +1,7 @@
 //! Writes: a mutation goes to all live replicas, and its client is answered when enough of them have it.
 
 use super::tally::{OnlyReplica, Tally, reason_of, timed_out_text};
-use crate::consistency::{Requirement, number};
+use crate::consistency::{Requirement, Scope, number};
 use crate::placement::{Replica, Replicas, TablePlacement};
 use crate::topology::{LiveNodes, Topology};
 use model::failure::{Detail, Outcome};
@@ -86,22 +86,27 @@ impl WritePlan {
         Ok(WritePlan { asked, write_type })
     }
 
-    /// A write to the first of the natural replicas alone, whose acknowledgement stands for those of all.
-    ///
-    /// # Errors
-    /// Unavailable if too few replicas are alive for the level, or the first is not.
-    #[inline]
-    pub fn of_first(
-        level: Consistency,
-        write_type: WriteType,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<WritePlan, Failure> {
-        if replicas.nodes().is_empty() {
-            return WritePlan::new(level, write_type, replicas, live);
-        }
-        let requirement = replicas.keyspace().levels().required(level);
-        Ok(WritePlan { asked: Asked::Only(OnlyReplica::first(requirement, replicas, live)?), write_type })
+    /// The replica that leads a change of counters: this node if it is asked, else one of the nearest. `random` chooses
+    /// among those that are equally near.
+    pub fn leader(&self, topology: &Topology, random: u64) -> Option<Replica> {
+        let here = topology.node(topology.here());
+        let distance = |replica: &Replica| {
+            let node = topology.node(replica.node);
+            let same_center = node.data_center == here.data_center;
+            (replica.node != topology.here(), !same_center, !same_center || node.rack != here.rack)
+        };
+        let nearest = self.targets().map(|replica| distance(&replica)).min()?;
+        let nearest: SmallVec<[Replica; 3]> = self.targets().filter(|replica| distance(replica) == nearest).collect();
+        nearest.get((random % nearest.len() as u64) as usize).copied()
+    }
+
+    /// This change of counters as one that only its leader, another node, is asked for. As in Cassandra, errors name
+    /// the level ONE if it does not answer.
+    pub fn to_leader(&self, leader: Replica, topology: &Topology) -> WritePlan {
+        let requirement =
+            Requirement { level: Consistency::One, block_for: 1, scope: Scope::All, ..self.requirement() };
+        let only = OnlyReplica::new(requirement, leader, topology);
+        WritePlan { asked: Asked::Only(only), write_type: self.write_type }
     }
 
     /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
@@ -161,8 +166,8 @@ impl WritePlan {
         }
     }
 
-    /// Takes the news that this node keeps the mutation for a replica that is down. Returns true when the client's answer
-    /// is that the write is done by that, as it is at ANY.
+    /// Takes the news that this node keeps the mutation for a replica that is down. Returns true when the client's
+    /// answer is that the write is done by that, as it is at ANY.
     pub fn kept(&mut self) -> bool {
         match &mut self.asked {
             Asked::Only(_) => false,

@@ -179,6 +179,54 @@ fn a_write_to_nobody_is_done() {
 }
 
 #[test]
+fn what_is_kept_for_replicas_that_are_down_is_enough_at_any() {
+    let topology = five();
+    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "3")]);
+    let replicas = table.replicas(Token(3), &[]);
+    let plan = |level, live: &LiveNodes| WritePlan::new(level, WriteType::Simple, replicas, live).expect("alive");
+    let first = replicas.natural().next().expect("a replica");
+    let without_first = LiveNodes::of(&topology, |node| node != first.node);
+    let mut two = plan(Consistency::Two, &without_first);
+    assert_eq!((two.down(), two.targets().len(), two.only()), (&[first][..], 2, None));
+    assert!(!two.kept(), "it counts at no other level");
+    let mut any = plan(Consistency::Any, &without_first);
+    assert!(any.kept());
+    assert!(!any.kept(), "the client is answered once");
+    let other = any.targets().next().expect("alive");
+    assert!(!any.acknowledged(other));
+    let nobody = LiveNodes::of(&topology, |_| false);
+    let mut any = plan(Consistency::Any, &nobody);
+    assert_eq!((any.down().len(), any.targets().len()), (3, 0));
+    assert!(any.kept());
+}
+
+#[test]
+fn the_leader_of_a_counter_is_near() {
+    let nodes: [(&str, &str, &[i64]); 5] =
+        [("dc1", "r1", &[0]), ("dc1", "r2", &[10]), ("dc1", "r1", &[20]), ("dc1", "r1", &[30]), ("dc2", "r1", &[15])];
+    let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 2));
+    let all = LiveNodes::of(&topology, |_| true);
+    let leaders = |factor: &str, token: i64, live: &LiveNodes| {
+        let table = placed(&topology, "SimpleStrategy", &[("replication_factor", factor)]);
+        let plan = WritePlan::new(Consistency::One, WriteType::Counter, table.replicas(Token(token), &[]), live);
+        let plan = plan.expect("alive");
+        let random = |random| plan.leader(&topology, random).expect("alive").node.0;
+        (0..4).map(random).collect::<BTreeSet<_>>().into_iter().collect::<Vec<_>>()
+    };
+    assert_eq!(leaders("5", 7, &all), [0], "this node");
+    assert_eq!(leaders("4", 7, &all), [2, 3], "this rack");
+    assert_eq!(leaders("2", 7, &all), [1], "this data centre");
+    assert_eq!(leaders("1", 12, &all), [4]);
+    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "5")]);
+    let replicas = table.replicas(Token(7), &[]);
+    let plan = WritePlan::new(Consistency::All, WriteType::Counter, replicas, &all).expect("alive");
+    let leader = plan.leader(&topology, 0).expect("alive");
+    let detail =
+        Detail::WriteTimeout { consistency: Consistency::One, received: 0, block_for: 1, write_type: "COUNTER" };
+    assert_eq!(plan.to_leader(leader, &topology).expired().detail, detail);
+}
+
+#[test]
 fn several_writes_have_one_result() {
     let topology = five();
     let levels = placed(&topology, "SimpleStrategy", &[("replication_factor", "3")]);

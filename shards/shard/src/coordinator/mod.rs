@@ -17,6 +17,7 @@ pub(crate) mod asked_replica;
 pub(crate) mod batch_log;
 pub(crate) mod cas;
 mod comparing;
+pub(crate) mod counting;
 pub(crate) mod fragments;
 mod gathering;
 mod hints;

@@ -8,12 +8,11 @@
 //!
 //! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
 
-use crate::messages::data::{FragmentRequest, ReadReply, ReadRequest};
-use crate::paxos::ballot::Ballot;
-use crate::paxos::{Acceptance, Promise, Proposal, Update};
+use crate::messages::data::{FragmentRequest, PaxosAnswer, ReadReply, ReadRequest};
 use crate::peer::answer::{self, Refusal};
+use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
-use crate::peer::paxos::{self, Round};
+use crate::peer::paxos;
 use crate::peer::{digests, reads, rows};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
@@ -24,13 +23,13 @@ use model::digest::Digest;
 use model::failure::{Detail, FailureReason, Outcome};
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand};
-use model::{DecoratedKey, ErrorCode, Failure, Mutation, Table, TableId, Token};
+use model::{ErrorCode, Failure, Mutation, Table, TableId, Token};
 use runtime::Instant;
 use std::rc::Rc;
 use std::time::Duration;
 
 /// Bytes of a request besides its mutation, keys and values, roughly.
-const REQUEST_BYTES: usize = 256;
+pub(crate) const REQUEST_BYTES: usize = 256;
 
 /// A node that is asked, and until when.
 #[derive(Clone)]
@@ -57,13 +56,18 @@ impl Asked {
         shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline)
     }
 
-    /// Applies a mutation of a counter table, with amounts in the place of counters.
-    pub(crate) async fn count(&self, shard: &Shard, table: &Table, mutation: &Mutation) -> Result<(), Failure> {
+    /// Changes counters of `table`, as their leader.
+    pub(crate) async fn count(
+        &self,
+        shard: &Shard,
+        table: &Table,
+        change: &Change,
+    ) -> Result<counters::Outcome, Failure> {
         let verb = Verb::CounterMutation;
-        let write = |out: &mut Vec<u8>| out.extend_from_slice(mutation.bytes());
+        let (mutation, write) = (&change.mutation, |out: &mut Vec<u8>| change.encode(out));
         let at = (mutation.token(), mutation.key());
-        let answer = self.owner(shard, table, at, verb, mutation.bytes().len(), write).await?;
-        read_result(verb, &answer, |result| result.is_empty().then_some(()))
+        let answer = self.owner(shard, table, at, verb, mutation.bytes().len() + REQUEST_BYTES, write).await?;
+        read_result(verb, &answer, counters::outcome)
     }
 
     /// Reads a partition, or the part of a range that the core `replica.shard` of the node has.
@@ -117,37 +121,6 @@ impl Asked {
         read_result(Verb::ReadRepair, &answer, |result| result.is_empty().then_some(()))
     }
 
-    /// Asks the acceptor of a partition for a promise.
-    pub(crate) async fn prepare(
-        &self,
-        shard: &Shard,
-        table: &Table,
-        key: &DecoratedKey,
-        ballot: Ballot,
-    ) -> Result<Promise<Update>, Failure> {
-        let round = Round { table: table.id, key: key.clone(), asked: ballot };
-        let write = |out: &mut Vec<u8>| round.encode(out);
-        let verb = Verb::PaxosPrepare;
-        let answer = self.owner(shard, table, (key.token, &key.key), verb, REQUEST_BYTES, write).await?;
-        read_result(verb, &answer, paxos::promise)
-    }
-
-    /// Asks the acceptor of a partition, its only one, to accept and commit.
-    pub(crate) async fn settle(
-        &self,
-        shard: &Shard,
-        table: &Table,
-        key: &DecoratedKey,
-        proposal: Proposal<Update>,
-    ) -> Result<Acceptance, Failure> {
-        let room = REQUEST_BYTES + proposal.update.as_ref().map_or(0, Vec::len);
-        let round = Round { table: table.id, key: key.clone(), asked: proposal };
-        let write = |out: &mut Vec<u8>| round.encode(out);
-        let verb = Verb::PaxosSettle;
-        let answer = self.owner(shard, table, (key.token, &key.key), verb, room, write).await?;
-        read_result(verb, &answer, paxos::acceptance)
-    }
-
     /// Truncates a table on the node.
     pub(crate) async fn truncate(&self, shard: &Shard, table: TableId) -> Result<(), Failure> {
         let verb = Verb::Truncate;
@@ -155,11 +128,6 @@ impl Asked {
         body.extend_from_slice(&table.0);
         let answer = self.send(shard, verb, body).await.map_err(|refusal| failure_of(verb, refusal))?;
         read_result(verb, &answer, |result| result.is_empty().then_some(()))
-    }
-
-    /// The position of the node in the topology by which it was chosen.
-    pub(crate) fn node_index(&self) -> NodeIndex {
-        self.node
     }
 
     fn head(&self) -> Head {
@@ -281,6 +249,17 @@ fn received(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<Vec<u8
 pub(crate) fn acknowledgement(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<(), Refusal> {
     let answer = received(verb, answered)?;
     read_result(verb, &answer, |result| result.is_empty().then_some(())).map_err(Refusal::from)
+}
+
+/// What an acceptor answered to the step of a round that `verb` stands for.
+pub(crate) fn paxos_answer(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<PaxosAnswer, Refusal> {
+    let answer = received(verb, answered)?;
+    let read = |result: &[u8]| match verb {
+        Verb::PaxosPrepare => paxos::promise(result).map(PaxosAnswer::Promise),
+        Verb::PaxosCommit => result.is_empty().then_some(PaxosAnswer::Committed),
+        _ => paxos::acceptance(result).map(PaxosAnswer::Acceptance),
+    };
+    read_result(verb, &answer, read).map_err(Refusal::from)
 }
 
 /// Reads the result of an answer.

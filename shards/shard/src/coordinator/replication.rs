@@ -9,25 +9,30 @@
 //!    this core has reached that epoch. Writing a mutation twice changes nothing.
 //!
 //! Invariants: what runs on this node runs to its end, and stopping waits for it; the number and the bytes of writes
-//! that wait in the background are limited (`shard_state::WritesBehind`). Past the limit, replicas that have not answered
-//! when the client is answered count as late at once: a silent node costs its peers a bounded amount of memory.
+//! that wait in the background are limited (`shard_state::WritesBehind`). Past the limit, replicas that have not
+//! answered when the client is answered count as late at once: a silent node costs its peers little memory.
 
+use super::cas;
 use super::hints::missed;
-use super::remote::{Asked, acknowledgement, failure_of};
+use super::remote::{Asked, REQUEST_BYTES, acknowledgement, failure_of};
 use super::too_many_calls;
 use super::write::{PlannedWrite, Routed};
 use crate::messages::Request;
+use crate::messages::data::{ConditionalRequest, PaxosRequest, PaxosStep};
 use crate::metrics::WrittenTables;
+use crate::paxos::{Proposal, Update};
 use crate::peer::answer::Refusal;
 use crate::peer::head::Head;
+use crate::peer::paxos::Round;
 use crate::ports::PeerCall;
 use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
-use cluster::plan::{WritePlan, WriteType};
+use cluster::plan::{CasProgress, WritePlan, WriteType};
 use cluster::topology::Topology;
-use model::{Failure, Mutation, Table};
+use model::failure::Detail;
+use model::{Consistency, DecoratedKey, Failure, Mutation, Table};
 use runtime::{Instant, ShardId};
 use smallvec::SmallVec;
 use std::pin::Pin;
@@ -43,10 +48,40 @@ struct Replication {
     write_type: WriteType,
     planned: PlannedWrite,
     deadline: Instant,
-    /// The request to other nodes.
+    kind: Kind,
+    /// The request to other nodes; the mutation is at its end.
     body: Vec<u8>,
+    /// Where the mutation begins.
+    mutation_at: usize,
     /// The replicas that have not answered.
     calls: SmallVec<[(Replica, Call); 3]>,
+}
+
+/// What replicas are asked.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// To write a mutation.
+    Mutation,
+    /// To write a mutation that this node has already.
+    Counted,
+    /// To commit a proposal.
+    Commit,
+}
+
+impl Kind {
+    fn verb(self) -> Verb {
+        match self {
+            Kind::Mutation | Kind::Counted => Verb::Mutation,
+            Kind::Commit => Verb::PaxosCommit,
+        }
+    }
+}
+
+/// What is left to do on this node, if it is a replica.
+enum Local {
+    Write(Mutation),
+    Commit(Box<PaxosRequest>),
+    Nothing,
 }
 
 /// A write under way on one replica.
@@ -65,36 +100,126 @@ pub(super) async fn write(
 ) -> Result<(), Failure> {
     let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
     let Routed { mutation, table, .. } = routed;
-    let mut replication = Replication {
+    let body = mutation_body(&planned.topology, mutation.bytes());
+    let replication = Replication {
         shard: shard.clone(),
         table,
         write_type,
-        body: body(&planned.topology, mutation.bytes()),
         planned,
         deadline: began.after(timeout),
+        kind: Kind::Mutation,
+        body,
+        mutation_at: Head::BYTES,
         calls: SmallVec::new(),
     };
-    if replication.send(mutation) {
-        replication.leave().await;
-        return Ok(());
-    }
-    let answered = runtime::timeout(timeout, replication.answer()).await;
-    let result = answered.unwrap_or_else(|| Err(replication.planned.plan.expired()));
+    let result = replication.run(Local::Write(mutation)).await;
     shard.metrics().coordinated(&written, false, began);
-    replication.leave().await;
     result
 }
 
+/// Sends the counters that this node, as their leader, has written to the other replicas.
+pub(super) async fn replicate_counted(
+    shard: &Shard,
+    counted: Routed,
+    planned: PlannedWrite,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let body = mutation_body(&planned.topology, counted.mutation.bytes());
+    let replication = Replication {
+        shard: shard.clone(),
+        table: counted.table,
+        write_type: WriteType::Counter,
+        planned,
+        deadline: runtime::now().after(timeout),
+        kind: Kind::Counted,
+        body,
+        mutation_at: Head::BYTES,
+        calls: SmallVec::new(),
+    };
+    replication.run(Local::Nothing).await
+}
+
+/// Writes a change that was decided after `contentions` attempts to all replicas, at the level of its commit.
+pub(super) async fn commit(
+    shard: &Shard,
+    request: &ConditionalRequest,
+    key: &DecoratedKey,
+    proposal: Proposal<Update>,
+    contentions: u16,
+    timeout: Duration,
+) -> Result<(), Failure> {
+    let placement = shard.placement_of(&request.table)?;
+    let (replicas, live) = (placement.replicas(key.token, &key.key), placement.live());
+    let planned_at = |level| {
+        let plan = WritePlan::new(level, WriteType::Simple, replicas, live)?;
+        Ok(PlannedWrite { plan, topology: placement.keyspace().topology().clone() })
+    };
+    let (planned, is_too_few) = match planned_at(request.plan.commit_level()) {
+        Ok(planned) => (planned, false),
+        // Replicas died since the change was proposed. It is decided, so those that are left get it.
+        Err(_) => (planned_at(Consistency::Any)?, true),
+    };
+    let update = proposal.update.as_ref().map_or(0, Vec::len);
+    let step = PaxosRequest { table: request.table.id, key: key.clone(), step: PaxosStep::Commit(proposal) };
+    let body = commit_body(&planned.topology, &step);
+    let replication = Replication {
+        shard: shard.clone(),
+        table: request.table.clone(),
+        write_type: WriteType::Simple,
+        planned,
+        deadline: runtime::now().after(timeout),
+        kind: Kind::Commit,
+        mutation_at: body.len() - update,
+        body,
+        calls: SmallVec::new(),
+    };
+    let result = replication.run(Local::Commit(Box::new(step))).await;
+    if is_too_few {
+        return Err(request.plan.expired(CasProgress::Committing, 0, contentions));
+    }
+    result.map_err(|failure| match failure.detail {
+        Detail::WriteTimeout { received, .. } => {
+            request.plan.expired(CasProgress::Committing, usize::try_from(received).unwrap_or(0), contentions)
+        }
+        _ => failure,
+    })
+}
+
 /// The request to write a mutation with these bytes.
-fn body(topology: &Topology, mutation: &[u8]) -> Vec<u8> {
+fn mutation_body(topology: &Topology, mutation: &[u8]) -> Vec<u8> {
     let mut body = Head { epoch: topology.epoch() }.body(mutation.len());
     body.extend_from_slice(mutation);
     body
 }
 
+/// The request to commit a proposal, which ends with its update.
+fn commit_body(topology: &Topology, request: &PaxosRequest) -> Vec<u8> {
+    let PaxosStep::Commit(proposal) = &request.step else { return Vec::new() };
+    let room = REQUEST_BYTES + proposal.update.as_ref().map_or(0, Vec::len);
+    let mut body = Head { epoch: topology.epoch() }.body(room);
+    Round { table: request.table, key: request.key.clone(), asked: proposal.clone() }.encode(&mut body);
+    body
+}
+
 impl Replication {
+    /// Sends the mutation, and waits until the client's answer is known or its time has ended.
+    async fn run(mut self, local: Local) -> Result<(), Failure> {
+        // A keyspace may have no replicas at all.
+        let is_empty = self.planned.plan.targets().len() == 0 && self.planned.plan.down().is_empty();
+        let result = match self.send(local) || is_empty {
+            true => Ok(()),
+            false => {
+                let left = self.deadline.since(runtime::now());
+                let answered = runtime::timeout(left, self.answer()).await;
+                answered.unwrap_or_else(|| Err(self.planned.plan.expired()))
+            }
+        };
+        self.leave().await;
+        result
+    }
+
     /// Sends the mutation to all replicas of the plan. Returns true if the client's answer is known by that.
-    fn send(&mut self, mutation: Mutation) -> bool {
+    fn send(&mut self, local: Local) -> bool {
         let topology = self.planned.topology.clone();
         let mut here = None;
         for replica in self.planned.plan.targets() {
@@ -103,17 +228,25 @@ impl Replication {
                 continue;
             }
             let asked = Asked::until(&topology, replica.node, self.deadline);
-            let call = asked.call(&self.shard, Verb::Mutation, &self.body);
+            let call = asked.call(&self.shard, self.kind.verb(), &self.body);
             self.calls.push((replica, Call::Elsewhere(call)));
         }
-        if let Some(replica) = here {
-            self.calls.push((replica, Call::Here(write_here(&self.shard, replica, mutation))));
-        }
-        let mut is_kept = false;
+        let mut is_done = false;
         for at in 0..self.planned.plan.down().len() {
-            is_kept |= self.missed(self.planned.plan.down()[at]);
+            is_done |= self.missed(self.planned.plan.down()[at]) && self.planned.plan.kept();
         }
-        is_kept && self.planned.plan.kept()
+        if let Some(replica) = here {
+            match local {
+                Local::Write(mutation) => {
+                    self.calls.push((replica, Call::Here(write_here(&self.shard, replica, mutation))));
+                }
+                Local::Commit(request) => {
+                    self.calls.push((replica, Call::Here(commit_here(&self.shard, replica, request))));
+                }
+                Local::Nothing => is_done |= self.planned.plan.acknowledged(replica),
+            }
+        }
+        is_done
     }
 
     /// Waits until the client's answer is known.
@@ -133,7 +266,7 @@ impl Replication {
                 }
                 Err(refusal) => {
                     self.missed(replica);
-                    let failure = failure_of(Verb::Mutation, refusal);
+                    let failure = failure_of(self.kind.verb(), refusal);
                     let topology = &self.planned.topology;
                     if let Some(failure) = self.planned.plan.failed(replica, failure, topology) {
                         return Err(failure);
@@ -155,7 +288,8 @@ impl Replication {
             let result = match &mut self.calls[at].1 {
                 Call::Here(call) => call.as_mut().poll(context).map_err(Refusal::Failed),
                 Call::Elsewhere(call) => {
-                    call.as_mut().poll(context).map(|answer| acknowledgement(Verb::Mutation, answer))
+                    let verb = self.kind.verb();
+                    call.as_mut().poll(context).map(|answer| acknowledgement(verb, answer))
                 }
             };
             if let Poll::Ready(result) = result {
@@ -166,31 +300,44 @@ impl Replication {
         Poll::Pending
     }
 
-    /// Plans the write again by the placement of `epoch` or a later one, and sends it again. Returns true if the client's
-    /// answer is known by that.
+    /// Plans the write again by the placement of `epoch` or a later one, and sends it again. Returns true if the
+    /// client's answer is known by that.
     async fn send_again(&mut self, epoch: u64) -> Result<bool, Failure> {
         self.shard.epoch_reached(epoch).await;
-        let sent = self.body[Head::BYTES..].to_vec();
-        let mutation = Mutation::decode(self.shard.partitioner(), sent)
-            .map_err(|error| Failure::server(format!("a mutation does not decode: {error}")).unknown())?;
+        let unreadable = || Failure::server("a mutation does not decode").unknown();
+        let partitioner = self.shard.partitioner();
+        let mutation =
+            Mutation::decode(partitioner, self.body[self.mutation_at..].to_vec()).map_err(|_| unreadable())?;
         let placement = self.shard.placement_of(&self.table)?;
         let replicas = placement.replicas(mutation.token(), mutation.key());
         let level = self.planned.requirement().level;
         let plan = WritePlan::new(level, self.write_type, replicas, placement.live()).map_err(Failure::unknown)?;
         self.planned = PlannedWrite { plan, topology: placement.keyspace().topology().clone() };
-        self.body = body(&self.planned.topology, mutation.bytes());
+        let local = match self.kind {
+            Kind::Commit => {
+                let round = Round::decode_proposal(partitioner, &self.body[Head::BYTES..]).ok_or_else(unreadable)?;
+                let step = PaxosStep::Commit(round.asked);
+                let request = PaxosRequest { table: round.table, key: round.key, step };
+                self.body = commit_body(&self.planned.topology, &request);
+                Local::Commit(Box::new(request))
+            }
+            Kind::Mutation | Kind::Counted => {
+                self.body = mutation_body(&self.planned.topology, mutation.bytes());
+                if self.kind == Kind::Mutation { Local::Write(mutation) } else { Local::Nothing }
+            }
+        };
         for (_, call) in std::mem::take(&mut self.calls) {
             if let Call::Here(call) = call {
                 runtime::spawn(call);
             }
         }
-        Ok(self.send(mutation))
+        Ok(self.send(local))
     }
 
     /// Notes that a replica does not have the mutation. Returns whether it is kept for it.
     fn missed(&self, replica: Replica) -> bool {
         let node = self.planned.topology.node(replica.node);
-        missed(&self.shard, node, &self.body[Head::BYTES..])
+        missed(&self.shard, node, &self.body[self.mutation_at..])
     }
 
     /// Lets the replicas that have not answered go on in the background.
@@ -235,6 +382,21 @@ impl Replication {
             }
         }
     }
+}
+
+/// Commits on this node. Must be polled to its end.
+fn commit_here(
+    shard: &Shard,
+    replica: Replica,
+    request: Box<PaxosRequest>,
+) -> Pin<Box<dyn Future<Output = Result<(), Failure>>>> {
+    let (shard, to) = (shard.clone(), ShardId(replica.shard));
+    Box::pin(async move {
+        match to == shard.id() {
+            true => cas::accept(&shard, *request).await.map(drop),
+            false => shard.call(to, Request::Paxos(request)).await.paxos().map(drop),
+        }
+    })
 }
 
 /// Writes on this node. What is in the log must also reach the memtable, so it must be polled to its end.

@@ -1,17 +1,23 @@
-//! The rows that a change depends on: of this core, or of other nodes as fragments, from which the rows are shaped here.
+//! The rows that a change depends on: of this core, or as a read at a level sees them.
 
-use super::asked_replica::{AskedReplica, plan_of};
+use super::asked_replica::plan_of;
 use super::gathering::{Patience, Unread};
 use super::reconciling::{Reconciling, begin};
 use super::remote::Asked;
+use crate::messages::Request;
 use crate::messages::data::{FragmentRequest, ListRead, ListsByRow};
 use crate::replica::{self, list_reads};
 use crate::shard_state::Shard;
-use cluster::placement::{Replica, TablePlacement};
+use cluster::placement::Replica;
+use cluster::topology::Topology;
+use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::shape::reconcile::ReconcilingRead;
-use model::{Consistency, DecoratedKey, Failure, Table};
-use runtime::Instant;
+use model::{Consistency, Failure, Table};
+use runtime::{Instant, ShardId};
+use smallvec::SmallVec;
+use std::rc::Rc;
+use std::task::Poll;
 
 /// Bytes of fragments that are asked for at once.
 const FRAGMENT_BYTES: usize = 1 << 20;
@@ -20,8 +26,10 @@ const FRAGMENT_BYTES: usize = 1 << 20;
 pub(crate) enum RowSource {
     /// On this core, which has the partition.
     Here,
-    /// On another node.
-    Node(Asked),
+    /// On as many replicas as a level needs, which must answer before a deadline.
+    AtLevel { level: Consistency, deadline: Instant },
+    /// On some of these replicas.
+    Fastest(Fastest),
 }
 
 impl RowSource {
@@ -33,20 +41,23 @@ impl RowSource {
         command: ReadCommand,
         sink: &mut dyn RowSink,
     ) -> Result<ReadEnd, Failure> {
-        let asked = match self {
+        match self {
             RowSource::Here => {
                 let read = shard.store().read(&command, sink).await;
-                return read.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error));
+                read.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error))
             }
-            RowSource::Node(asked) => asked,
-        };
-        let mut read = ReconcilingRead::new(command);
-        loop {
-            let request = FragmentRequest { command: read.command().clone(), bytes_max: FRAGMENT_BYTES };
-            let replica = Replica { node: asked.node_index(), shard: 0 };
-            let block = Box::pin(asked.read_fragments(shard, replica, &request)).await?;
-            if let Some(end) = read.take(table, &[block], sink) {
-                return Ok(end);
+            RowSource::AtLevel { level, deadline } => {
+                Box::pin(read_at_level(shard, table, *level, *deadline, command, sink)).await
+            }
+            RowSource::Fastest(fastest) => {
+                let mut read = ReconcilingRead::new(command);
+                loop {
+                    let request = FragmentRequest { command: read.command().clone(), bytes_max: FRAGMENT_BYTES };
+                    let blocks = Box::pin(fastest.fragments(shard, &request)).await?;
+                    if let Some(end) = read.take(table, &blocks, sink) {
+                        return Ok(end);
+                    }
+                }
             }
         }
     }
@@ -60,6 +71,54 @@ impl RowSource {
             list_reads::end(read, collected, &mut found);
         }
         Ok(found)
+    }
+}
+
+/// Replicas of a partition of which the first to answer are merged.
+pub(crate) struct Fastest {
+    /// The nodes by which they were chosen.
+    pub(crate) topology: Rc<Topology>,
+    /// The replicas, all of which are asked.
+    pub(crate) replicas: SmallVec<[Replica; 3]>,
+    /// How many must answer.
+    pub(crate) needed: usize,
+    /// Until when.
+    pub(crate) deadline: Instant,
+}
+
+impl Fastest {
+    /// What as many replicas as needed have of a request.
+    async fn fragments(&self, shard: &Shard, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
+        let mut open: Vec<_> =
+            self.replicas.iter().map(|replica| Box::pin(self.ask(shard, *replica, request))).collect();
+        let mut blocks = Vec::with_capacity(self.needed);
+        loop {
+            let answer = std::future::poll_fn(|context| {
+                for at in 0..open.len() {
+                    if let Poll::Ready(answer) = open[at].as_mut().poll(context) {
+                        drop(open.swap_remove(at));
+                        return Poll::Ready(answer);
+                    }
+                }
+                Poll::Pending
+            });
+            match answer.await {
+                Ok(block) => blocks.push(block),
+                Err(failure) if blocks.len() + open.len() < self.needed => return Err(failure),
+                Err(_) => {}
+            }
+            if blocks.len() == self.needed {
+                return Ok(blocks);
+            }
+        }
+    }
+
+    async fn ask(&self, shard: &Shard, replica: Replica, request: &FragmentRequest) -> Result<FragmentBlock, Failure> {
+        if replica.node == self.topology.here() {
+            let request = Request::ReadFragments(Box::new(request.clone()));
+            return shard.call(ShardId(replica.shard), request).await.fragments();
+        }
+        Asked::until(&self.topology, replica.node, self.deadline).read_fragments(shard, replica, request).await
     }
 }
 
@@ -95,14 +154,5 @@ pub(crate) async fn read_at_level(
             Err(Unread::Failed(failure)) => return Err(failure),
             Err(Unread::Moved) => {}
         }
-    }
-}
-
-/// The failure that a client gets if what a change of the partition `key` depends on could not be read.
-#[cold]
-pub(crate) fn told(placement: &TablePlacement, level: Consistency, key: &DecoratedKey, failure: Failure) -> Failure {
-    match AskedReplica::of_partition(placement, level, key) {
-        Ok(asked) => asked.failed(placement.keyspace().topology(), failure),
-        Err(unavailable) => unavailable,
     }
 }

@@ -1,9 +1,8 @@
 //! Bringing mutations to the cores that own them. This file has the plans, and what happens if this node is the only
 //! replica; writes to several are in `replication`.
 
-use super::remote::Asked;
-use super::replication;
 use super::too_many_calls;
+use super::{counting, replication};
 use crate::messages::Request;
 use crate::metrics::WrittenTables;
 use crate::replica::{self, counters};
@@ -58,11 +57,6 @@ impl PlannedWrite {
         self.plan.only().filter(|replica| replica.node == self.topology.here())
     }
 
-    /// The node of a replica, which must answer within `timeout`.
-    pub(crate) fn asked(&self, replica: Replica, timeout: Duration) -> Asked {
-        Asked::new(&self.topology, replica.node, timeout)
-    }
-
     /// Takes the result of the replica, or the end of the request's time.
     #[inline]
     pub(crate) fn finish(mut self, replica: Replica, written: Option<Result<(), Failure>>) -> Result<(), Failure> {
@@ -89,11 +83,7 @@ pub(crate) fn plan(
     terms: &AckTerms,
 ) -> Result<PlannedWrite, Failure> {
     let placement = shard.placement_of(table)?;
-    let (replicas, live) = (placement.replicas(token, key), placement.live());
-    let plan = match table.is_counter() {
-        true => WritePlan::of_first(terms.consistency, write_type, replicas, live)?,
-        false => WritePlan::new(terms.consistency, write_type, replicas, live)?,
-    };
+    let plan = WritePlan::new(terms.consistency, write_type, placement.replicas(token, key), placement.live())?;
     Ok(PlannedWrite { plan, topology: placement.keyspace().topology().clone() })
 }
 
@@ -153,7 +143,8 @@ pub(crate) async fn write_planned(
     combined(results, write_type, |at| required[at])
 }
 
-async fn write_one(
+/// Writes one mutation by its plan.
+pub(super) async fn write_one(
     shard: &Shard,
     routed: Routed,
     plan: PlannedWrite,
@@ -161,10 +152,8 @@ async fn write_one(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let Some(replica) = plan.only_here() else {
-        if let Some(replica) = plan.replica().filter(|_| routed.counts) {
-            let asked = plan.asked(replica, timeout);
-            let written = Box::pin(count_elsewhere(shard, asked, routed)).await;
-            return plan.finish(replica, Some(written));
+        if routed.counts {
+            return Box::pin(counting::write(shard, routed, plan, timeout)).await;
         }
         return Box::pin(replication::write(shard, routed, plan, write_type, timeout)).await;
     };
@@ -173,14 +162,6 @@ async fn write_one(
         to => write_on(shard, to, routed, timeout).await,
     };
     plan.finish(replica, written)
-}
-
-/// Changes counters on another node.
-async fn count_elsewhere(shard: &Shard, asked: Asked, routed: Routed) -> Result<(), Failure> {
-    let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
-    let result = asked.count(shard, &routed.table, &routed.mutation).await;
-    shard.metrics().coordinated(&written, routed.counts, began);
-    result
 }
 
 /// Writes on another core; `None` if it takes too long.

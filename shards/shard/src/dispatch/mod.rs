@@ -74,6 +74,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
     match request {
         Request::Mutate { mutation, system } => Reply::Done(replica::mutate(shard, mutation, system).await),
         Request::MutateCounters(mutation) => Reply::Done(Box::pin(counters::apply(shard, mutation)).await),
+        Request::LeadCounters(mutation) => Reply::Counted(Box::pin(counters::apply_as_leader(shard, mutation)).await),
         Request::ChangeLists(change) => Reply::Done(Box::pin(list_changes::apply(shard, &change)).await),
         Request::Decide(request) => Reply::Decided(Box::pin(cas::at_owner(shard, *request, decision::decide)).await),
         Request::Paxos(request) => {

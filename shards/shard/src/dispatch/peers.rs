@@ -7,16 +7,18 @@
 //! Invariants: bytes that do not decode reach no store; a write that has begun runs to its end, whether or not somebody
 //! waits for the answer, and stopping waits for it.
 
-use crate::coordinator::{cas, read};
+use crate::coordinator::{cas, counting, read};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
 use crate::messages::{Reply, Request};
 use crate::metadata;
 use crate::peer::answer::{self, Refusal};
+use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
 use crate::peer::{digests, reads, rows};
 use crate::ports::Unreadable;
 use crate::replica;
+use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::TablePlacement;
@@ -24,7 +26,6 @@ use model::failure::FailureReason;
 use model::query::Partitions;
 use model::{DecoratedKey, Failure, Mutation, Table, TableId, Token, TokenRange};
 use runtime::ShardId;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,26 +98,27 @@ async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, S
 /// Serves what must run to its end.
 async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
     match verb {
-        Verb::Mutation | Verb::CounterMutation => {
+        Verb::Mutation => {
             let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
-            let first = mutation.updates().next().ok_or(Stopped::Unreadable)?.table;
-            for update in mutation.updates() {
-                let table = known(shard, update.table).await?;
-                // Amounts must not be written as counters are, nor the other way round.
-                if table.is_counter() != (verb == Verb::CounterMutation) {
-                    return Err(Stopped::Unreadable);
-                }
-            }
-            let table = known(shard, first).await?;
+            let table = tables_of(shard, &mutation, |_| true).await?;
             let placement = shard.placement_of(&table)?;
             check_owner(head, &placement, mutation.token(), mutation.key())?;
             let core = core_of(&placement, mutation.token());
-            let request = match verb {
-                Verb::Mutation => Request::Mutate { mutation, system: false },
-                _ => Request::MutateCounters(mutation),
-            };
-            shard.call(core, request).await.done()?;
+            shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
             Ok(answer::result(|_| ()))
+        }
+        Verb::CounterMutation => {
+            let change = Change::decode(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            let Change { level, timeout, mutation } = change;
+            // Only counters have amounts.
+            let table = tables_of(shard, &mutation, Table::is_counter).await?;
+            check_owner(head, &*shard.placement_of(&table)?, mutation.token(), mutation.key())?;
+            let terms = AckTerms { consistency: level, timeout };
+            let counted = Box::pin(counting::lead_for(shard, mutation, table, &terms)).await;
+            let mut told = Ok(());
+            let answer = answer::result(|out| told = counters::push_outcome(out, counted));
+            told?;
+            Ok(answer)
         }
         Verb::ReadRepair => {
             let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
@@ -132,9 +134,13 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let step = PaxosStep::Prepare(round.asked);
             accept(shard, head, round.table, round.key, step).await
         }
-        Verb::PaxosSettle => {
-            let round = Round::decode_settle(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
-            let step = PaxosStep::Settle(round.asked);
+        Verb::PaxosPropose | Verb::PaxosSettle | Verb::PaxosCommit => {
+            let round = Round::decode_proposal(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            let step = match verb {
+                Verb::PaxosPropose => PaxosStep::Accept(round.asked),
+                Verb::PaxosSettle => PaxosStep::Settle(round.asked),
+                _ => PaxosStep::Commit(round.asked),
+            };
             accept(shard, head, round.table, round.key, step).await
         }
         Verb::Truncate => {
@@ -165,6 +171,7 @@ async fn accept(
     Ok(answer::result(|out| match answer {
         PaxosAnswer::Promise(promise) => paxos::push_promise(out, &promise),
         PaxosAnswer::Acceptance(acceptance) => paxos::push_acceptance(out, acceptance),
+        PaxosAnswer::Committed => {}
     }))
 }
 
@@ -207,6 +214,19 @@ async fn read_fragments(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8
     Ok(answer::result(|out| out.extend_from_slice(block.bytes())))
 }
 
+/// The first table that a mutation changes; all of them must be known and fit.
+async fn tables_of(shard: &Shard, mutation: &Mutation, fits: impl Fn(&Table) -> bool) -> Result<Arc<Table>, Stopped> {
+    let mut first = None;
+    for update in mutation.updates() {
+        let table = known(shard, update.table).await?;
+        if !fits(&table) {
+            return Err(Stopped::Unreadable);
+        }
+        first.get_or_insert(table);
+    }
+    first.ok_or(Stopped::Unreadable)
+}
+
 /// The table with an id.
 async fn known(shard: &Shard, id: TableId) -> Result<Arc<Table>, Stopped> {
     replica::wait_for_table(shard, id).await.map_err(|_| Refusal::UnknownTable(id).into())
@@ -243,7 +263,7 @@ fn core_of(placement: &TablePlacement, token: Token) -> ShardId {
 }
 
 /// Fails if this node has no replica of a partition, and the request comes from a time when it may have had one.
-fn check_owner(head: Head, placement: &Rc<TablePlacement>, token: Token, key: &[u8]) -> Result<(), Stopped> {
+fn check_owner(head: Head, placement: &TablePlacement, token: Token, key: &[u8]) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
     let is_here = || placement.replicas(token, key).natural().any(|replica| replica.node == topology.here());
     if head.epoch == topology.epoch() || is_here() {

@@ -218,12 +218,16 @@ pub struct PaxosRequest {
 }
 
 /// What the acceptor of a partition is asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum PaxosStep {
     /// To promise to accept nothing below a ballot.
     Prepare(Ballot),
-    /// To accept and commit.
+    /// To accept.
+    Accept(Proposal<Update>),
+    /// To accept and commit, as the only replica.
     Settle(Proposal<Update>),
+    /// To write what was decided.
+    Commit(Proposal<Update>),
 }
 
 /// The answer to a [`PaxosRequest`].
@@ -235,8 +239,10 @@ pub struct PaxosReply(pub(crate) PaxosAnswer);
 pub(crate) enum PaxosAnswer {
     /// To [`PaxosStep::Prepare`].
     Promise(Promise<Update>),
-    /// To [`PaxosStep::Settle`].
+    /// To [`PaxosStep::Accept`] and [`PaxosStep::Settle`].
     Acceptance(Acceptance),
+    /// To [`PaxosStep::Commit`].
+    Committed,
 }
 
 /// The decision about a conditional change.

@@ -90,6 +90,8 @@ pub enum Request {
     },
     /// Apply a mutation of a counter table that the receiver owns; it has amounts in the place of counters.
     MutateCounters(Mutation),
+    /// The same, but the answer is what was written, for the other replicas.
+    LeadCounters(Mutation),
     /// Change elements of lists in a partition that the receiver owns, depending on the current lists.
     ChangeLists(Box<ListChange>),
     /// Decide a conditional change of a partition that the receiver owns.
@@ -164,6 +166,8 @@ pub enum Request {
 pub enum Reply {
     /// The answer to requests without a result.
     Done(Result<(), Failure>),
+    /// The answer to [`Request::LeadCounters`].
+    Counted(Result<Mutation, Failure>),
     /// The answer to [`Request::Decide`].
     Decided(Result<Decision, Failure>),
     /// The answer to [`Request::Paxos`].
@@ -207,6 +211,14 @@ impl Reply {
     pub(crate) fn done(self) -> Result<(), Failure> {
         match self {
             Reply::Done(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::LeadCounters`].
+    pub(crate) fn counted(self) -> Result<Mutation, Failure> {
+        match self {
+            Reply::Counted(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -188,7 +188,7 @@ pub(crate) struct Metrics {
     pub(crate) regular_runs: Counter,
     /// Prepared statements evicted from the cache.
     pub(crate) prepared_evicted: Counter,
-    /// Mutations that a replica did not write in time.
+    /// Mutations that other nodes did not write in time, or at all.
     pub(crate) mutations_missed: Counter,
     pub(crate) running: Running,
     /// Reads for which replicas were written what they lacked.

@@ -43,4 +43,6 @@ pub struct ShardMetrics {
     pub reads_repaired: u64,
     /// Reads that asked one more replica because answers were late.
     pub reads_speculated: u64,
+    /// Mutations that other nodes did not write in time, or at all.
+    pub mutations_missed: u64,
 }

@@ -97,6 +97,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         statements: (metrics.prepared_runs.get(), metrics.regular_runs.get()),
         reads_repaired: metrics.reads_repaired.get(),
         reads_speculated: metrics.reads_speculated.get(),
+        mutations_missed: metrics.mutations_missed.get(),
     }
 }
 

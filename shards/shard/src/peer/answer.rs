@@ -106,7 +106,7 @@ pub(crate) fn decode(answer: &[u8]) -> Option<Result<&[u8], Refusal>> {
     reader.is_empty().then_some(Err(refusal))
 }
 
-fn code_of(number: u16) -> Option<ErrorCode> {
+pub(super) fn code_of(number: u16) -> Option<ErrorCode> {
     use ErrorCode::*;
     const ALL: [ErrorCode; 19] = [
         Server,
@@ -132,7 +132,7 @@ fn code_of(number: u16) -> Option<ErrorCode> {
     ALL.into_iter().find(|code| *code as u16 == number)
 }
 
-fn reason_of(number: u8) -> Option<FailureReason> {
+pub(super) fn reason_of(number: u8) -> Option<FailureReason> {
     use FailureReason::*;
     const ALL: [FailureReason; 7] =
         [Unknown, ReadTooManyTombstones, Timeout, IncompatibleSchema, ReadSize, NodeDown, IndexNotAvailable];

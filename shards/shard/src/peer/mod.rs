@@ -8,6 +8,7 @@
 //! | `rows` | the rows that a read returns |
 //! | `digests` | the request of a digest, and the digest |
 //! | `paxos` | proposals, promises and acceptances |
+//! | `counters` | changes of counters, and what their leader answers |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -19,6 +20,7 @@
 
 pub(crate) mod answer;
 mod bytes;
+pub(crate) mod counters;
 pub(crate) mod digests;
 pub(crate) mod head;
 pub(crate) mod paxos;

@@ -6,9 +6,11 @@
 //! prepare:    table id [16], key length u16, key, ballot [16]
 //!   answer:   0 promised u8: flag u8 [proposal accepted], flag u8 [proposal committed]
 //!             1 refused u8: ballot [16]
-//! settle:     table id [16], key length u16, key, proposal
+//! propose:    table id [16], key length u16, key, proposal
 //!   answer:   0 accepted u8
 //!             1 refused u8: ballot [16]
+//! settle:     as propose
+//! commit:     as propose; the answer is empty
 //! ```
 
 use super::bytes::{Reader, push_long, push_short};
@@ -42,14 +44,14 @@ impl Round<Ballot> {
 }
 
 impl Round<Proposal<Update>> {
-    /// Writes a settle.
+    /// Writes a proposal, to be accepted, settled or committed.
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         push_partition(out, self.table, &self.key);
         push_proposal(out, &self.asked);
     }
 
-    /// Reads a settle; `None` if the bytes are none.
-    pub(crate) fn decode_settle(partitioner: Partitioner, bytes: &[u8]) -> Option<Round<Proposal<Update>>> {
+    /// Reads what [`Round::encode`] wrote; `None` if the bytes are none.
+    pub(crate) fn decode_proposal(partitioner: Partitioner, bytes: &[u8]) -> Option<Round<Proposal<Update>>> {
         let mut reader = Reader::new(bytes);
         let (table, key) = (TableId(reader.chunk()?), reader.key(partitioner)?);
         let asked = proposal(&mut reader)?;
@@ -162,8 +164,8 @@ mod tests {
         bytes.clear();
         settle.encode(&mut bytes);
         assert_eq!(hex(&bytes), format!("{head}01020000000102"));
-        assert_eq!(Round::decode_settle(partitioner, &bytes), Some(settle.clone()));
-        assert!((0..bytes.len()).all(|len| Round::decode_settle(partitioner, &bytes[..len]).is_none()));
+        assert_eq!(Round::decode_proposal(partitioner, &bytes), Some(settle.clone()));
+        assert!((0..bytes.len()).all(|len| Round::decode_proposal(partitioner, &bytes[..len]).is_none()));
         let promises = [
             (Promise::Promised { accepted: None, committed: None }, "000000".to_owned()),
             (

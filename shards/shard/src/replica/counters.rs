@@ -4,7 +4,8 @@
 //!
 //! 1. Its partition is locked in every table that it changes.
 //! 2. This node's shard of each counter that it changes is read.
-//! 3. Amounts become shards of this node: the next clock and the whole count. The mutation is written like any other.
+//! 3. Amounts become shards of this node: the next clock and the whole count. The mutation is written like any other,
+//!    here and then on the other replicas (`coordinator::counting`).
 //! 4. The locks are released.
 //!
 //! Deletions are applied in the same way, so that none comes between the read and the write of a change.
@@ -38,8 +39,26 @@ type CounterRow = (TableId, Option<Vec<u8>>);
 /// This node's shards of the counters of some rows.
 type Counts = BTreeMap<CounterRow, BTreeMap<ColumnId, Own>>;
 
-/// Applies a mutation of a counter table that this core owns.
+/// Applies a mutation of a counter table that this core owns, as its only replica.
 pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
+    count_and_write(shard, mutation, |written| mutate(shard, written, false)).await
+}
+
+/// Applies a mutation of a counter table that this core owns. Returns what it has written, for the other replicas.
+pub(crate) async fn apply_as_leader(shard: &Shard, mutation: Mutation) -> Result<Mutation, Failure> {
+    let write = async |written: Mutation| {
+        mutate(shard, written.clone(), false).await?;
+        Ok(written)
+    };
+    Box::pin(count_and_write(shard, mutation, write)).await
+}
+
+/// Writes, by `write`, a mutation with this node's shards in place of amounts.
+async fn count_and_write<T>(
+    shard: &Shard,
+    mutation: Mutation,
+    write: impl AsyncFnOnce(Mutation) -> Result<T, Failure>,
+) -> Result<T, Failure> {
     let key = DecoratedKey::new(shard.partitioner(), mutation.key());
     let mut tables: Vec<TableId> = mutation.updates().map(|update| update.table).collect();
     tables.sort_unstable();
@@ -50,8 +69,7 @@ pub(crate) async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Failu
     let failed = |error| failure(&shard.schema(), tables.first().copied(), error);
     let _guards = shard.store().lock_all(tables.iter().map(|table| (*table, &key))).await.map_err(failed)?;
     let mut counts = read(shard, &key, &mutation).await?;
-    let written = count(shard, &mutation, &mut counts);
-    mutate(shard, written, false).await
+    write(count(shard, &mutation, &mut counts)).await
 }
 
 /// Whether a row changes a counter.

@@ -1,9 +1,10 @@
 //! Conditional changes and reads at SERIAL: decisions by Paxos, one partition at a time.
 //!
-//! 1. The core that owns the partition runs the round: it is the replica, and its clock gives the ballots. Rounds about
-//!    partitions of other nodes run where they were asked for ([`elsewhere`]).
-//! 2. It holds the partition's lock from the first promise to the commit. So rounds of one node wait for each other
-//!    instead of starting again, and changes that read first (elements of lists) come either before or after a round.
+//! 1. If this node is the only replica, the core that owns the partition runs the round, and its clock gives the
+//!    ballots. All other rounds run where they were asked for ([`replicated`]).
+//! 2. That core holds the partition's lock from the first promise to the commit. So rounds of one node wait for each
+//!    other instead of starting again, and changes that read first (elements of lists) come either before or after a
+//!    round.
 //! 3. [`proposer`] says what to do next; the effects of the acceptor are durable before the proposer is told about
 //!    them.
 //! 4. While the core is the only replica, a decision is one mutation and waits for the log once. In simulation some
@@ -15,8 +16,8 @@
 //! accepted proposal is committed by its own round or by the next one, even after a crash; a change that a client was
 //! told has failed never happens.
 
-mod elsewhere;
 pub(crate) mod proposer;
+mod replicated;
 
 use super::row_source::RowSource;
 use super::too_many_calls;
@@ -61,8 +62,7 @@ impl<F> Decide for F where
 {
 }
 
-/// Lets the core that owns the partition decide a request, and records the latency. `topology` is that of the plan. If
-/// the partition is on another node, the request is decided here, with the acceptor of that node.
+/// Decides a request, and records the latency. `topology` is that of the plan.
 pub(crate) async fn coordinate(
     shard: &Shard,
     topology: &Rc<Topology>,
@@ -84,15 +84,11 @@ async fn send(
     request: ConditionalRequest,
     decide: impl Decide,
 ) -> Result<Decision, Failure> {
-    // The first natural replica decides alone.
-    let Some(replica) = request.plan.participants().first() else {
-        return Err(Failure::server("A decision has no replica to ask"));
+    let only = request.plan.only().filter(|replica| replica.node == topology.here());
+    let Some(replica) = only else {
+        return Box::pin(replicated::decide(shard, request, decide, topology.clone())).await;
     };
     let to = ShardId(replica.shard);
-    if replica.node != topology.here() {
-        let node = replica.node;
-        return Box::pin(elsewhere::decide(shard, request, decide, topology.clone(), node)).await;
-    }
     if to == shard.id() {
         return at_owner(shard, request, decide).await;
     }
@@ -264,13 +260,19 @@ pub(crate) async fn accept(shard: &Shard, request: PaxosRequest) -> Result<Paxos
         return Err(Failure::overloaded("Too many conditional changes wait for this partition; nothing was written"));
     };
     let _guard = guard.map_err(failed)?;
-    if !shard.unsettled().admits(table.id, &key) {
+    let acceptor = StoredAcceptor::new(shard, &table, &key);
+    // What is decided needs no room.
+    if !matches!(step, PaxosStep::Commit(_)) && !shard.unsettled().admits(table.id, &key) {
         return Err(too_many_unsettled());
     }
-    let acceptor = StoredAcceptor::new(shard, &table, &key);
     Ok(match step {
         PaxosStep::Prepare(ballot) => PaxosAnswer::Promise(acceptor.prepare(ballot).await?),
+        PaxosStep::Accept(proposal) => PaxosAnswer::Acceptance(acceptor.accept(&proposal).await?),
         PaxosStep::Settle(proposal) => PaxosAnswer::Acceptance(acceptor.settle(&proposal).await?),
+        PaxosStep::Commit(proposal) => {
+            acceptor.commit(&proposal).await?;
+            PaxosAnswer::Committed
+        }
     })
 }
 

@@ -94,6 +94,8 @@ pub(crate) struct Proposer<U> {
     failed: usize,
     /// The highest ballot for which a replica refused.
     highest: Ballot,
+    /// Replicas that did what the current or the last step needs.
+    received: usize,
     /// How often the round had to begin again.
     contentions: u16,
     phase: Phase<U>,
@@ -111,6 +113,7 @@ impl<U: Clone> Proposer<U> {
             lost: 0,
             failed: 0,
             highest: ballot,
+            received: 0,
             contentions: 0,
             phase: Phase::Ended,
         };
@@ -137,7 +140,15 @@ impl<U: Clone> Proposer<U> {
         self.contentions
     }
 
+    /// How many replicas have done what the step under way needs, or the last one if the round is over.
+    pub(crate) fn received(&self) -> usize {
+        self.received
+    }
+
     fn enter(&mut self, phase: Phase<U>) {
+        if !matches!(phase, Phase::Ended) {
+            self.received = 0;
+        }
         (self.lost, self.failed, self.phase) = (0, 0, phase);
     }
 
@@ -163,6 +174,7 @@ impl<U: Clone> Proposer<U> {
                 return self.lost_one();
             }
             Promise::Promised { accepted: theirs, committed: last } => {
+                self.received += 1;
                 promised.push((replica, last.as_ref().map(|proposal| proposal.ballot)));
                 *accepted = later(accepted.take(), theirs);
                 *committed = later(committed.take(), last);
@@ -212,7 +224,10 @@ impl<U: Clone> Proposer<U> {
             return None;
         }
         match answer {
-            Acceptance::Accepted => *accepted += 1,
+            Acceptance::Accepted => {
+                self.received += 1;
+                *accepted += 1;
+            }
             Acceptance::Refused(latest) => {
                 self.highest = self.highest.max(latest);
                 return self.lost_one();

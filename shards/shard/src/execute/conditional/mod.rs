@@ -115,7 +115,7 @@ pub(crate) async fn finish_rounds(
 ) -> Result<(), Failure> {
     for key in keys {
         let replicas = placement.replicas(key.token, &key.key);
-        let plan = CasPlan::of_read(terms.consistency, replicas, placement.live())?.by_first(replicas)?;
+        let plan = CasPlan::of_read(terms.consistency, replicas, placement.live())?;
         let request = ConditionalRequest {
             table: table.clone(),
             key: key.key.to_vec(),
@@ -175,7 +175,7 @@ fn plan_change(
 ) -> Result<CasPlan, Failure> {
     check_conditional(serial, commit, placement.keyspace().levels())?;
     let replicas = placement.replicas(shard.partitioner().token(key), key);
-    CasPlan::of_change(serial, commit, replicas, placement.live())?.by_first(replicas)
+    CasPlan::of_change(serial, commit, replicas, placement.live())
 }
 
 /// Evaluates the next statement of a batch. Fails unless it is in the partition of those before it.

@@ -274,9 +274,9 @@ impl Building {
 
     /// Locks, reads, writes and unlocks. Must be polled to its end.
     async fn write_locked(mut self, shard: Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let later = std::mem::take(&mut self.later);
+        let (later, level) = (std::mem::take(&mut self.later), self.level.unwrap_or(Consistency::One));
         let mut tickets = Tickets::new();
-        let result = match lock_and_build(&shard, &later, &mut self.mutations, &mut tickets).await {
+        let result = match lock_and_build(&shard, &later, level, &mut self.mutations, &mut tickets).await {
             Ok(()) => self.send(&shard, timeout).await,
             Err(failure) => Err(failure),
         };
@@ -286,9 +286,9 @@ impl Building {
 
     /// Fails if the mutations cannot be built from the current lists; writes nothing. Must be polled to its end.
     async fn check(mut self, shard: &Shard) -> Result<(), Failure> {
-        let later = std::mem::take(&mut self.later);
+        let (later, level) = (std::mem::take(&mut self.later), self.level.unwrap_or(Consistency::One));
         let mut tickets = Tickets::new();
-        let built = lock_and_build(shard, &later, &mut self.mutations, &mut tickets).await;
+        let built = lock_and_build(shard, &later, level, &mut self.mutations, &mut tickets).await;
         unlock(shard, tickets).await?;
         built
     }

@@ -1,7 +1,8 @@
 //! Batches with changes that depend on what is stored: elements of lists by index or by value.
 //!
-//! 1. The lists in partitions of other nodes are read. The partitions of this node are locked on the cores that own
-//!    them, one after another in the order of table and token; each lock is granted together with the lists asked for.
+//! 1. The lists in partitions that other nodes have too are read at the level of the batch. Those that only this node
+//!    has are locked on the cores that own them, one after another in the order of table and token; each lock is
+//!    granted together with the lists asked for.
 //! 2. All mutations are built from the lists as they were before the batch. Those of later statements are added after
 //!    them, so that list elements are in the order of the statements. They are written like those of any batch.
 //! 3. The locks are released.
@@ -9,8 +10,7 @@
 //! Invariants: locks are taken in the same order everywhere, so that two batches never wait for each other; every lock
 //! that was taken is released, whatever happens in between.
 
-use crate::coordinator::remote::Asked;
-use crate::coordinator::row_source::{RowSource, told};
+use crate::coordinator::row_source::RowSource;
 use crate::coordinator::too_many_calls;
 use crate::execute::values::binding::Values;
 use crate::execute::write::mutations::Mutations;
@@ -63,6 +63,7 @@ pub(super) async fn unlock(shard: &Shard, tickets: Tickets) -> Result<(), Failur
 pub(super) async fn lock_and_build(
     shard: &Shard,
     later: &[Later],
+    level: Consistency,
     mutations: &mut Mutations,
     tickets: &mut Tickets,
 ) -> Result<(), Failure> {
@@ -74,17 +75,17 @@ pub(super) async fn lock_and_build(
         let (table, key) = (change.table().id, change.key(shard.partitioner()));
         let placement = shard.placement_of(change.table())?;
         let topology = placement.keyspace().topology();
-        let first = placement.replicas(key.token, &key.key).natural().next();
-        let Some(first) = first.filter(|first| first.node != topology.here()) else {
-            let to = ShardId(placement.shard_of(topology.here(), key.token));
+        let only = placement.replicas(key.token, &key.key).only();
+        if let Some(only) = only.filter(|only| only.node == topology.here()) {
             let lock = locks.entry((table, key.token));
-            let (_, lock) = lock.or_insert_with(|| (to, LockRequest { table, key, reads: Vec::new() }));
+            let request = || (ShardId(only.shard), LockRequest { table, key, reads: Vec::new() });
+            let (_, lock) = lock.or_insert_with(request);
             lock.reads.extend(change.reads(shard)?);
             continue;
-        };
-        let source = RowSource::Node(Asked::new(topology, first.node, shard.config().read_timeout));
-        let lists = Box::pin(source.lists(shard, &change.reads(shard)?)).await;
-        found.extend(lists.map_err(|failure| told(&placement, Consistency::One, &key, failure))?);
+        }
+        let deadline = runtime::now().after(shard.config().read_timeout);
+        let source = RowSource::AtLevel { level, deadline };
+        found.extend(Box::pin(source.lists(shard, &change.reads(shard)?)).await?);
     }
     for (to, lock) in locks.into_values() {
         if to != shard.id() && !shard.mailbox().has_room() {

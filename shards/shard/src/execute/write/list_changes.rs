@@ -2,8 +2,8 @@
 //!
 //! They run under the lock of their partition: read, build the mutation, write, unlock. So no two of them read the same
 //! version of a list; writes that do not read take no lock and do not wait. A change that is a request of its own runs
-//! on the core that owns the partition; `batch_locks` handles those of batches. If another node has the partition, the
-//! lists are read and the mutation is built here without a lock, as in Cassandra.
+//! on the core that owns the partition; `batch_locks` handles those of batches. If other nodes have the partition, the
+//! lists are read at the level of the write and the mutation is built here without a lock, as in Cassandra.
 
 use crate::coordinator::row_source::RowSource;
 use crate::coordinator::write::Routed;

@@ -2,7 +2,7 @@
 
 use super::mutations::Mutations;
 use super::{batch, list_changes};
-use crate::coordinator::row_source::{RowSource, told};
+use crate::coordinator::row_source::RowSource;
 use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
@@ -67,14 +67,12 @@ async fn modify_reading(
     let plan = plan(shard, &modify.table, (key.token, &key.key), WriteType::Simple, terms)?;
     let Some(replica) = plan.replica() else { return Ok(()) };
     if plan.only_here().is_none() {
-        let source = RowSource::Node(plan.asked(replica, terms.timeout));
+        // Several nodes may change the list: as in Cassandra, nothing keeps them from reading the same version of it.
+        let deadline = runtime::now().after(terms.timeout);
+        let source = RowSource::AtLevel { level: terms.consistency, deadline };
         let built = list_changes::mutations(shard, &change, &source);
         return match runtime::timeout(terms.timeout, Box::pin(built)).await {
-            Some(Ok(mutations)) => write(shard, mutations, terms).await,
-            Some(Err(failure)) => {
-                let placement = shard.placement_of(&modify.table)?;
-                Err(told(&placement, terms.consistency, &key, failure))
-            }
+            Some(mutations) => write(shard, mutations?, terms).await,
             None => plan.finish(replica, None),
         };
     }

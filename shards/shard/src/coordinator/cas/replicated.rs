@@ -1,0 +1,415 @@
+//! Rounds among several replicas, or with the only one on another node: the proposer runs on the core that was asked.
+//!
+//! 1. Prepare: all live replicas that take part are asked for promises, which are durable, because an acceptor holds no
+//!    lock for a proposer that may be gone.
+//! 2. What earlier rounds left is finished, and replicas that lack the last commit are sent it.
+//! 3. Read and decide here. All replicas that take part are asked for fragments; those of a majority are merged, which
+//!    meets the majority that has every decision before.
+//! 4. Propose. If others were promised a later ballot meanwhile, the round begins again after a random pause, which
+//!    grows with every attempt.
+//! 5. Commit: the outcome is written to all replicas at the level of the commit, as any mutation is. The only replica
+//!    commits what it accepts in one step.
+//!
+//! Rounds that the only replica runs by itself do not store their promises. They hold the partition's lock from the
+//! promise to the commit, and each step of the acceptor for another node takes that lock, so none of these comes in
+//! between.
+//!
+//! Invariants: a step that was sent runs to its end, whether or not its answer is waited for; a replica that is not
+//! alive, did not answer or failed counts as lost for the step.
+
+use super::proposer::{Command, Proposer, RoundEnd};
+use super::{Decide, accept, ballot};
+use crate::coordinator::remote::{Asked, REQUEST_BYTES, failure_of, paxos_answer};
+use crate::coordinator::replication;
+use crate::coordinator::row_source::{Fastest, RowSource};
+use crate::messages::Request;
+use crate::messages::data::{ConditionalRequest, Decision, PaxosAnswer, PaxosRequest, PaxosStep};
+use crate::paxos::ballot::{Ballot, Scope};
+use crate::paxos::{Proposal, Update};
+use crate::peer::answer::Refusal;
+use crate::peer::head::Head;
+use crate::peer::paxos::Round;
+use crate::shard_state::Shard;
+use crate::verbs::Verb;
+use cluster::placement::Replica;
+use cluster::plan::CasProgress;
+use cluster::topology::Topology;
+use model::failure::{Detail, FailureReason};
+use model::{Consistency, DecoratedKey, ErrorCode, Failure};
+use runtime::{Instant, ShardId};
+use smallvec::SmallVec;
+use std::net::IpAddr;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::Poll;
+use std::time::Duration;
+
+/// The longest first pause before a round that others overtook begins again. It doubles with every attempt.
+const PAUSE: Duration = Duration::from_millis(2);
+/// How often it doubles.
+const DOUBLINGS_MAX: u16 = 6;
+
+/// A step under way on one replica.
+type StepCall = Pin<Box<dyn Future<Output = Result<PaxosAnswer, Refusal>>>>;
+
+/// How the decision of a request ended.
+enum Decided {
+    /// Nothing is left to do.
+    Done(Decision),
+    /// A majority has accepted the change, which is to be written.
+    Change(Decision, Proposal<Update>),
+}
+
+/// Why a round ended without a decision.
+enum Stopped {
+    /// The client gets this failure.
+    Failed(Failure),
+    /// By this epoch other nodes have the partition.
+    Moved(u64),
+}
+
+impl From<Failure> for Stopped {
+    fn from(failure: Failure) -> Stopped {
+        Stopped::Failed(failure)
+    }
+}
+
+/// Decides a request with the replicas of its plan, which was made by `topology`, within the request's timeout.
+pub(super) async fn decide(
+    shard: &Shard,
+    mut request: ConditionalRequest,
+    decide: impl Decide,
+    mut topology: Rc<Topology>,
+) -> Result<Decision, Failure> {
+    let deadline = runtime::now().after(request.timeout);
+    let left = || deadline.since(runtime::now());
+    let key = DecoratedKey::new(shard.partitioner(), &request.key);
+    loop {
+        let mut rounds = Rounds::new(shard, &request, &key, topology, deadline);
+        let ended = runtime::timeout(left(), Box::pin(rounds.run(&decide))).await;
+        let contentions = rounds.proposer.contentions();
+        match ended {
+            Some(Ok(Decided::Done(decision))) => return Ok(decision),
+            Some(Ok(Decided::Change(decision, proposal))) => {
+                let committing = replication::commit(shard, &request, &key, proposal, contentions, left());
+                return Box::pin(committing).await.map(|()| decision);
+            }
+            Some(Err(Stopped::Failed(failure))) => return Err(failure),
+            Some(Err(Stopped::Moved(epoch))) => {
+                if runtime::timeout(left(), shard.epoch_reached(epoch)).await.is_none() {
+                    return Err(request.plan.expired(CasProgress::Preparing, 0, contentions));
+                }
+                let placement = shard.placement_of(&request.table)?;
+                let replicas = placement.replicas(key.token, &key.key);
+                request.plan = request.plan.again(replicas, placement.live())?;
+                topology = placement.keyspace().topology().clone();
+            }
+            None => return Err(rounds.expired()),
+        }
+    }
+}
+
+/// The rounds of one request, one after another.
+struct Rounds<'r> {
+    shard: &'r Shard,
+    request: &'r ConditionalRequest,
+    key: &'r DecoratedKey,
+    topology: Rc<Topology>,
+    deadline: Instant,
+    scope: Scope,
+    proposer: Proposer<Update>,
+    /// The first command of the proposer.
+    first: Option<Command<Update>>,
+    /// The ballot of the step under way.
+    ballot: Ballot,
+    /// The replicas that have not answered the step under way, by their positions in the plan.
+    calls: SmallVec<[(usize, StepCall); 3]>,
+    /// Replicas that the step would need but that are not alive, and of which the proposer has not been told.
+    dead: usize,
+    progress: CasProgress,
+    /// Why replicas failed.
+    failures: Vec<(IpAddr, FailureReason)>,
+    /// What the replica that failed last said.
+    last: Option<Failure>,
+}
+
+impl<'r> Rounds<'r> {
+    fn new(
+        shard: &'r Shard,
+        request: &'r ConditionalRequest,
+        key: &'r DecoratedKey,
+        topology: Rc<Topology>,
+        deadline: Instant,
+    ) -> Rounds<'r> {
+        let scope = match request.plan.serial() {
+            Consistency::LocalSerial => Scope::Local,
+            _ => Scope::Global,
+        };
+        let ballot = ballot(shard, scope, None);
+        let (proposer, first) = match request.plan.replicas() {
+            1 => Proposer::alone(ballot),
+            replicas => Proposer::begin(replicas, replicas / 2 + 1, ballot),
+        };
+        Rounds {
+            shard,
+            request,
+            key,
+            topology,
+            deadline,
+            scope,
+            proposer,
+            first: Some(first),
+            ballot,
+            calls: SmallVec::new(),
+            dead: 0,
+            progress: CasProgress::Preparing,
+            failures: Vec::new(),
+            last: None,
+        }
+    }
+
+    /// Runs rounds until one ends with a decision.
+    async fn run(&mut self, decide: &impl Decide) -> Result<Decided, Stopped> {
+        let plan = &self.request.plan;
+        let contended_until = runtime::now().after(self.shard.config().cas_contention_timeout);
+        let source = RowSource::Fastest(Fastest {
+            topology: self.topology.clone(),
+            replicas: SmallVec::from_slice(plan.participants()),
+            needed: plan.replicas() / 2 + 1,
+            deadline: self.deadline,
+        });
+        let mut decided = Decision::unchanged();
+        // Whether the change being sent is the one that this request asks for, not one left by an earlier round.
+        let mut own = false;
+        let mut command = self.first.take();
+        loop {
+            let next = match command.take() {
+                None => self.answered().await?,
+                Some(next) => next,
+            };
+            command = match next {
+                Command::Prepare(ballot) => {
+                    own = false;
+                    self.progress = CasProgress::Preparing;
+                    self.ask_all(ballot, &PaxosStep::Prepare(ballot));
+                    None
+                }
+                Command::Read => {
+                    let at = self.ballot.micros();
+                    let read = decide(self.shard, self.request, self.key, at, &source).await;
+                    let (update, found) = match read {
+                        Err(failure) if matches!(failure.detail, Detail::Replica { .. }) => {
+                            self.last = Some(failure);
+                            return Err(self.failure(RoundEnd::Unprepared).into());
+                        }
+                        read => read?,
+                    };
+                    if update.is_some() {
+                        plan.check_commit()?;
+                    }
+                    (decided, own) = (found, update.is_some());
+                    self.proposer.decided(update)
+                }
+                Command::Propose(proposal) => {
+                    if own {
+                        self.progress = CasProgress::Proposing;
+                    }
+                    let ballot = proposal.ballot;
+                    let step = match plan.replicas() {
+                        1 => PaxosStep::Settle(proposal),
+                        _ => PaxosStep::Accept(proposal),
+                    };
+                    self.ask_all(ballot, &step);
+                    None
+                }
+                Command::Commit { proposal, .. } if own => return Ok(Decided::Change(decided, proposal)),
+                Command::Commit { proposal, to } => {
+                    self.ask(proposal.ballot, &PaxosStep::Commit(proposal), &to);
+                    None
+                }
+                Command::Begin(above) => {
+                    if runtime::now() >= contended_until {
+                        return Err(plan.expired(CasProgress::Preparing, 0, self.proposer.contentions()).into());
+                    }
+                    pause(self.proposer.contentions()).await;
+                    self.ballot = ballot(self.shard, self.scope, Some(above));
+                    Some(self.proposer.prepare(self.ballot))
+                }
+                Command::End(RoundEnd::Applied | RoundEnd::Unchanged) => return Ok(Decided::Done(decided)),
+                Command::End(end) => return Err(self.failure(end).into()),
+            };
+        }
+    }
+
+    /// Sends a step to all replicas.
+    fn ask_all(&mut self, ballot: Ballot, step: &PaxosStep) {
+        let all: SmallVec<[usize; 5]> = (0..self.request.plan.replicas()).collect();
+        self.ask(ballot, step, &all);
+    }
+
+    /// Sends a step to replicas by their positions; those past the live ones are dead.
+    fn ask(&mut self, ballot: Ballot, step: &PaxosStep, to: &[usize]) {
+        let (verb, body) = self.body(step);
+        self.ballot = ballot;
+        self.dead = 0;
+        self.calls.clear();
+        for at in to {
+            match self.request.plan.participants().get(*at) {
+                None => self.dead += 1,
+                Some(replica) if replica.node == self.topology.here() => {
+                    let call = self.step_here(*replica, step.clone());
+                    self.calls.push((*at, call));
+                }
+                Some(replica) => {
+                    let asked = Asked::until(&self.topology, replica.node, self.deadline);
+                    let call = asked.call(self.shard, verb, &body);
+                    self.calls.push((*at, Box::pin(async move { paxos_answer(verb, call.await) })));
+                }
+            }
+        }
+    }
+
+    /// A step as a request to another node.
+    fn body(&self, step: &PaxosStep) -> (Verb, Vec<u8>) {
+        let (table, key) = (self.request.table.id, self.key);
+        let head = Head { epoch: self.topology.epoch() };
+        let room = |proposal: &Proposal<Update>| REQUEST_BYTES + proposal.update.as_ref().map_or(0, Vec::len);
+        let proposing = |proposal: &Proposal<Update>| {
+            let mut body = head.body(room(proposal));
+            Round { table, key: key.clone(), asked: proposal.clone() }.encode(&mut body);
+            body
+        };
+        match step {
+            PaxosStep::Prepare(ballot) => {
+                let mut body = head.body(REQUEST_BYTES);
+                Round { table, key: key.clone(), asked: *ballot }.encode(&mut body);
+                (Verb::PaxosPrepare, body)
+            }
+            PaxosStep::Accept(proposal) => (Verb::PaxosPropose, proposing(proposal)),
+            PaxosStep::Settle(proposal) => (Verb::PaxosSettle, proposing(proposal)),
+            PaxosStep::Commit(proposal) => (Verb::PaxosCommit, proposing(proposal)),
+        }
+    }
+
+    /// A step on this node, in a task of its own.
+    fn step_here(&self, replica: Replica, step: PaxosStep) -> StepCall {
+        let request = PaxosRequest { table: self.request.table.id, key: self.key.clone(), step };
+        let running = runtime::spawn(step_here(self.shard.clone(), replica, request));
+        Box::pin(async move { running.await.map_err(Refusal::Failed) })
+    }
+
+    /// Waits until the answers to the step under way say what is to be done next.
+    async fn answered(&mut self) -> Result<Command<Update>, Stopped> {
+        while self.dead > 0 {
+            self.dead -= 1;
+            if let Some(next) = self.proposer.failed(self.ballot) {
+                return Ok(next);
+            }
+        }
+        while !self.calls.is_empty() {
+            let (at, answer) = self.next_answer().await;
+            let next = match answer {
+                Ok(PaxosAnswer::Promise(promise)) => self.proposer.promised(at, self.ballot, promise),
+                Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(self.ballot, acceptance),
+                Ok(PaxosAnswer::Committed) => self.proposer.committed(self.ballot),
+                Err(Refusal::Moved(epoch)) if self.plans_again(epoch) => return Err(Stopped::Moved(epoch)),
+                Err(refusal) => {
+                    self.note(at, refusal);
+                    self.proposer.failed(self.ballot)
+                }
+            };
+            if let Some(next) = next {
+                return Ok(next);
+            }
+        }
+        Err(Failure::server("a round of Paxos came to a halt").unknown().into())
+    }
+
+    /// Whether everything can be planned again by the nodes of a later epoch: nothing of this request was proposed.
+    fn plans_again(&self, epoch: u64) -> bool {
+        self.progress == CasProgress::Preparing && epoch > self.topology.epoch()
+    }
+
+    async fn next_answer(&mut self) -> (usize, Result<PaxosAnswer, Refusal>) {
+        let calls = &mut self.calls;
+        std::future::poll_fn(|context| {
+            for place in 0..calls.len() {
+                if let Poll::Ready(answer) = calls[place].1.as_mut().poll(context) {
+                    return Poll::Ready((calls.swap_remove(place).0, answer));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+
+    /// Notes why a replica failed.
+    fn note(&mut self, at: usize, refusal: Refusal) {
+        let failure = failure_of(Verb::PaxosPropose, refusal);
+        let reason = match failure.detail {
+            Detail::Replica { reason } => reason,
+            _ => FailureReason::Unknown,
+        };
+        if let Some(replica) = self.request.plan.participants().get(at) {
+            let address = self.topology.node(replica.node).address.ip();
+            self.failures.retain(|(other, _)| *other != address);
+            self.failures.push((address, reason));
+        }
+        self.last = Some(failure);
+    }
+
+    /// What the client gets if a round ended so.
+    fn failure(&mut self, end: RoundEnd) -> Failure {
+        let plan = &self.request.plan;
+        let contentions = self.proposer.contentions();
+        match end {
+            RoundEnd::Unknown { accepted } => return plan.undecided(accepted),
+            RoundEnd::Uncommitted { committed } => {
+                return plan.expired(CasProgress::Committing, committed, contentions);
+            }
+            RoundEnd::Applied | RoundEnd::Unchanged | RoundEnd::Unprepared => {}
+        }
+        // What the only replica refuses is passed on as it is.
+        if plan.replicas() == 1
+            && let Some(failure) = self.last.take_if(|failure| !matches!(failure.detail, Detail::Replica { .. }))
+        {
+            return failure;
+        }
+        let received = self.proposer.received();
+        if self.failures.iter().all(|(_, reason)| *reason == FailureReason::Timeout) {
+            return plan.expired(CasProgress::Preparing, received, contentions);
+        }
+        let reasons: Vec<String> =
+            self.failures.iter().map(|(address, reason)| format!("{} from /{address}", reason.name())).collect();
+        let count = reasons.len();
+        let text =
+            format!("Operation failed - received {received} responses and {count} failures: {}", reasons.join(", "));
+        Failure::new(ErrorCode::WriteFailure, text).with(Detail::WriteFailure {
+            consistency: plan.serial(),
+            received: received as i32,
+            block_for: (plan.replicas() / 2 + 1) as i32,
+            failures: std::mem::take(&mut self.failures),
+            write_type: "CAS",
+        })
+    }
+
+    /// What the client gets when the request's time has ended.
+    fn expired(&self) -> Failure {
+        self.request.plan.expired(self.progress, self.proposer.received(), self.proposer.contentions())
+    }
+}
+
+/// Does a step on this node. Must be polled to its end.
+async fn step_here(shard: Shard, replica: Replica, request: PaxosRequest) -> Result<PaxosAnswer, Failure> {
+    let to = ShardId(replica.shard);
+    match to == shard.id() {
+        true => Box::pin(accept(&shard, request)).await,
+        false => shard.call(to, Request::Paxos(Box::new(request))).await.paxos().map(|reply| reply.0),
+    }
+}
+
+/// Waits for a random time, so that rounds which overtake each other come apart.
+async fn pause(attempts: u16) {
+    let longest = PAUSE * (1 << attempts.min(DOUBLINGS_MAX));
+    runtime::sleep(longest.mul_f64(runtime::rng::u64() as f64 / u64::MAX as f64)).await;
+}

@@ -1,0 +1,131 @@
+//! Conditional changes and reads at SERIAL with three replicas.
+
+use super::replicas::stored;
+use super::world::{Request, World, address, rows_of};
+use model::failure::{Detail, Outcome};
+use model::{Consistency, ErrorCode, Failure};
+use shard::{Config, Verb};
+use std::time::Duration;
+
+fn three_nodes() -> World {
+    let mut world = World::start(&[2, 1, 2], |_| {});
+    world.everywhere("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}");
+    let table = "CREATE TABLE k.t (a int PRIMARY KEY, b int) WITH id = 00000001-0000-1000-8000-000000000000";
+    world.everywhere(table);
+    world
+}
+
+fn insert(key: i32, level: Consistency) -> Request {
+    let text = format!("INSERT INTO k.t (a, b) VALUES ({key}, 1) IF NOT EXISTS");
+    Request { consistency: level, ..Request::new(&text) }
+}
+
+fn serial_read(key: i32) -> Request {
+    let text = format!("SELECT b FROM k.t WHERE a = {key}");
+    Request { consistency: Consistency::Serial, ..Request::new(&text) }
+}
+
+/// Whether a change was applied.
+fn applied(world: &mut World, node: usize, request: &Request) -> bool {
+    let answer = world.query(node, 0, request).unwrap_or_else(|failure| panic!("{}: {failure}", request.text));
+    rows_of(answer).0[0][0] == Some(vec![1])
+}
+
+fn failure(world: &mut World, request: &Request) -> Failure {
+    match world.query(0, 0, request) {
+        Err(failure) => failure,
+        Ok(_) => panic!("{} succeeded", request.text),
+    }
+}
+
+#[test]
+fn a_majority_decides_and_all_replicas_get_the_change() {
+    let mut world = three_nodes();
+    for key in 0..6 {
+        let node = key as usize % 3;
+        assert!(applied(&mut world, node, &insert(key, Consistency::One)), "{key}");
+        for other in 0..3 {
+            assert!(!applied(&mut world, other, &insert(key, Consistency::One)), "{key} on {other}");
+        }
+    }
+    world.wait(Duration::from_millis(100));
+    for key in 0..6 {
+        let have = [0, 1, 2].map(|node| stored(&mut world, node, "t", key).0);
+        assert_eq!(have, [1, 1, 1], "{key}");
+    }
+    assert_eq!(world.network.sent(Verb::PaxosSettle), 0, "no replica decides alone");
+}
+
+#[test]
+fn decisions_with_replicas_that_are_down() {
+    let mut world = three_nodes();
+    world.crash(2);
+    world.announce(&[0, 1]);
+    assert!(applied(&mut world, 0, &insert(1, Consistency::Quorum)));
+    let told = failure(&mut world, &insert(2, Consistency::All));
+    let unavailable = |consistency, required, alive| Detail::Unavailable { consistency, required, alive };
+    assert_eq!(told.detail, unavailable(Consistency::All, 3, 2));
+    world.wait(Duration::from_millis(100));
+    let have = |world: &mut World, key| [0, 1].map(|node| stored(world, node, "t", key).0);
+    assert_eq!(have(&mut world, 2), [0, 0], "it was not proposed");
+    assert_eq!(have(&mut world, 1), [1, 1]);
+    world.crash(1);
+    world.announce(&[0]);
+    for request in [insert(3, Consistency::Any), serial_read(1)] {
+        assert_eq!(failure(&mut world, &request).detail, unavailable(Consistency::Serial, 2, 1), "{}", request.text);
+    }
+}
+
+#[test]
+fn decisions_with_silent_replicas() {
+    let mut world = three_nodes();
+    world.network.set_silent(address(2), true);
+    let before = world.sim.now();
+    assert!(applied(&mut world, 0, &insert(1, Consistency::Quorum)));
+    assert!(world.sim.now().since(before) < Duration::from_secs(1), "a majority is enough");
+    let told = failure(&mut world, &insert(2, Consistency::All));
+    let detail = |consistency, received, block_for, write_type| Detail::CasWriteTimeout {
+        consistency,
+        received,
+        block_for,
+        write_type,
+        contentions: 0,
+    };
+    assert_eq!((told.code, told.outcome), (ErrorCode::WriteTimeout, Outcome::Unknown));
+    assert_eq!(told.detail, detail(Consistency::All, 2, 3, "SIMPLE"));
+    assert!(!applied(&mut world, 1, &insert(2, Consistency::Quorum)), "it is decided");
+    world.network.set_silent(address(1), true);
+    let before = world.sim.now();
+    let told = failure(&mut world, &insert(3, Consistency::One));
+    assert_eq!(told.detail, detail(Consistency::Serial, 1, 2, "CAS"));
+    assert!(world.sim.now().since(before) >= Config::default().write_timeout);
+    let told = failure(&mut world, &serial_read(1));
+    let (consistency, block_for) = (Consistency::Serial, 2);
+    let detail = Detail::ReadTimeout { consistency, received: 0, block_for, data_present: false };
+    assert_eq!((told.code, told.detail), (ErrorCode::ReadTimeout, detail));
+    for node in [1, 2] {
+        world.network.set_silent(address(node), false);
+    }
+    assert!(applied(&mut world, 1, &insert(3, Consistency::Quorum)), "nothing was proposed");
+}
+
+#[test]
+fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
+    let mut world = three_nodes();
+    // The answers to the proposal are lost, so nobody knows whether it was accepted, and it is not committed.
+    let started = world.begin(0, 0, |shard| async move {
+        let request = insert(7, Consistency::One);
+        let parameters = model::QueryParameters::new(request.consistency);
+        shard.query(&shard::Session::default(), &request.text, &parameters).await.map(drop)
+    });
+    let sent = world.network.sent.clone();
+    let proposed = || sent.borrow().get(&Verb::PaxosPropose).is_some_and(|count| *count >= 2);
+    world.sim.run_until(Duration::from_secs(1), proposed);
+    world.network.answers_lost.set(2);
+    world.sim.run_until(Duration::from_secs(10), || started.borrow().is_some());
+    let told = started.borrow_mut().take().expect("an end").expect_err("no answer came");
+    assert_eq!((told.code, told.outcome), (ErrorCode::CasWriteUnknown, Outcome::Unknown));
+    assert!(matches!(told.detail, Detail::CasWriteUnknown { received: 1, block_for: 2, .. }), "{told:?}");
+    assert_eq!(rows_of(world.query(2, 0, &serial_read(7)).expect("read")).0.len(), 1);
+    assert!(!applied(&mut world, 1, &insert(7, Consistency::One)));
+}
