@@ -20,10 +20,9 @@ pub(crate) struct Endpoint {
     /// What the node last said of itself.
     pub(crate) identity: RefCell<Option<Rc<PeerIdentity>>>,
     reserve: Rc<Reserve>,
-    pub(crate) counts: OutboundCounts,
 }
 
-/// What a core counts of the messages to one node.
+/// What a core counts of the messages of one lane to one node.
 #[derive(Default)]
 pub(crate) struct OutboundCounts {
     pub(crate) connection_attempts: Counter,
@@ -47,6 +46,7 @@ pub(crate) struct Outbound {
     pub(crate) pumping: Cell<bool>,
     /// Connections that failed, or broke soon, since one lasted.
     pub(crate) failures: Cell<u32>,
+    pub(crate) counts: OutboundCounts,
 }
 
 /// The connection of a lane.
@@ -98,9 +98,10 @@ impl Endpoint {
                 earliest_expiry: Cell::new(Instant(u64::MAX)),
                 pumping: Cell::new(false),
                 failures: Cell::new(0),
+                counts: OutboundCounts::default(),
             })
         });
-        Rc::new(Endpoint { address, lanes, identity: RefCell::default(), reserve, counts: OutboundCounts::default() })
+        Rc::new(Endpoint { address, lanes, identity: RefCell::default(), reserve })
     }
 
     pub(crate) fn lane(&self, lane: Lane) -> &Rc<Outbound> {
@@ -112,27 +113,11 @@ impl Endpoint {
         self.lanes.iter().filter_map(|lane| lane.connection())
     }
 
+    /// What was sent over all lanes.
     pub(crate) fn metrics(&self) -> OutboundMetrics {
-        let (mut active, mut using) = (0, 0);
-        for lane in &self.lanes {
-            using += lane.room.used();
-            if let Some(connection) = lane.connection() {
-                active += 1;
-                using += connection.stream.queued() as u64;
-            }
-        }
-        OutboundMetrics {
-            active_connections: active,
-            connection_attempts: self.counts.connection_attempts.get(),
-            successful_connection_attempts: self.counts.successful_connection_attempts.get(),
-            sent: self.counts.sent.get(),
-            pending: self.counts.pending.get(),
-            expired: self.counts.expired.get(),
-            overload: self.counts.overload.get(),
-            error: self.counts.error.get(),
-            using_bytes: using,
-            using_reserve_bytes: self.reserve.used(),
-        }
+        let mut sum = OutboundMetrics { using_reserve_bytes: self.reserve.used(), ..OutboundMetrics::default() };
+        self.lanes.iter().for_each(|lane| sum.add(&lane.metrics()));
+        sum
     }
 }
 
@@ -141,6 +126,24 @@ impl Outbound {
         match &*self.state.borrow() {
             LinkState::Open(connection) => Some(connection.clone()),
             _ => None,
+        }
+    }
+
+    /// What was sent over this lane. The reserve belongs to all lanes together and is not counted.
+    pub(crate) fn metrics(&self) -> OutboundMetrics {
+        let connection = self.connection();
+        let queued = connection.as_ref().map_or(0, |connection| connection.stream.queued() as u64);
+        OutboundMetrics {
+            active_connections: connection.is_some().into(),
+            connection_attempts: self.counts.connection_attempts.get(),
+            successful_connection_attempts: self.counts.successful_connection_attempts.get(),
+            sent: self.counts.sent.get(),
+            pending: self.counts.pending.get(),
+            expired: self.counts.expired.get(),
+            overload: self.counts.overload.get(),
+            error: self.counts.error.get(),
+            using_bytes: self.room.used() + queued,
+            using_reserve_bytes: 0,
         }
     }
 }

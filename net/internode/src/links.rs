@@ -130,7 +130,7 @@ impl Links {
             if let LinkState::Open(connection) = before {
                 connection.stream.shutdown();
             }
-            outbound::fail_queue(&self.0, endpoint, link, &CallError::Unreachable);
+            outbound::fail_queue(&self.0, link, &CallError::Unreachable);
         }
     }
 
@@ -147,7 +147,7 @@ impl Links {
             let endpoints: Vec<Rc<Endpoint>> = core.endpoints.borrow().values().cloned().collect();
             for endpoint in endpoints {
                 for lane in Lane::ALL {
-                    outbound::prune(core, &endpoint, endpoint.lane(lane), now);
+                    outbound::prune(core, endpoint.lane(lane), now);
                 }
                 for connection in endpoint.connections() {
                     if now.since(connection.last_received.get()) > timeout {
@@ -174,6 +174,13 @@ impl Links {
         let mut all: Vec<_> = endpoints.iter().map(|(address, endpoint)| (*address, endpoint.metrics())).collect();
         all.sort_by_key(|(address, _)| *address);
         all
+    }
+
+    /// What this core has sent over a lane to all nodes together.
+    pub fn outbound_of(&self, lane: Lane) -> OutboundMetrics {
+        let mut sum = OutboundMetrics::default();
+        self.0.endpoints.borrow().values().for_each(|endpoint| sum.add(&endpoint.lane(lane).metrics()));
+        sum
     }
 
     /// What this core has received from each node, ordered by the address where the node listens.

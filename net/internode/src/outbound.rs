@@ -38,11 +38,11 @@ pub(crate) fn send(
 ) -> Result<(), CallError> {
     let now = runtime::now();
     if body.len() > core.options.message_bytes_max {
-        endpoint.counts.error.add(body.len());
+        link.counts.error.add(body.len());
         return Err(CallError::TooLong);
     }
     if deadline <= now {
-        expired(core, endpoint, &envelope, body.len());
+        expired(core, link, &envelope, body.len());
         return Err(CallError::Expired);
     }
     let connected = {
@@ -50,7 +50,7 @@ pub(crate) fn send(
         match &*state {
             LinkState::Open(connection) => Some(connection.clone()),
             LinkState::Resting(until, error) if now < *until => {
-                endpoint.counts.error.add(body.len());
+                link.counts.error.add(body.len());
                 return Err(error.clone());
             }
             LinkState::Closed => return Err(CallError::Unreachable),
@@ -66,49 +66,49 @@ pub(crate) fn send(
         && link.queue.borrow().is_empty()
         && connection.stream.queued() < WINDOW_BYTES
     {
-        put(core, endpoint, connection, envelope, body);
+        put(core, link, connection, envelope, body);
         return Ok(());
     }
     let bytes = queue_bytes(body.len());
     let mut charge = link.room.try_take(bytes);
     if charge.is_none() && link.earliest_expiry.get() <= now {
-        prune(core, endpoint, link, now);
+        prune(core, link, now);
         charge = link.room.try_take(bytes);
     }
     let Some(charge) = charge else {
-        endpoint.counts.overload.add(body.len());
+        link.counts.overload.add(body.len());
         core.drops.add(envelope.verb);
         return Err(CallError::Overloaded);
     };
-    endpoint.counts.pending.add(body.len());
+    link.counts.pending.add(body.len());
     link.earliest_expiry.set(link.earliest_expiry.get().min(deadline));
     link.queue.borrow_mut().push_back(Queued { envelope, body: body.to_vec(), deadline, _charge: charge });
     if connected.is_some() && !link.pumping.replace(true) {
-        runtime::spawn(pump(core.clone(), endpoint.clone(), link.clone()));
+        runtime::spawn(pump(core.clone(), link.clone()));
     }
     Ok(())
 }
 
 /// Appends a message to the connection's send queue.
-fn put(core: &CoreState, endpoint: &Endpoint, connection: &OutboundConnection, mut envelope: Envelope, body: &[u8]) {
+fn put(core: &CoreState, link: &Outbound, connection: &OutboundConnection, mut envelope: Envelope, body: &[u8]) {
     if envelope.kind == Kind::Ping {
         envelope.clock_micros = crate::peer_clock::micros(runtime::now());
     }
     if envelope.id != NO_CALL {
         core.calls.sent(envelope.id, connection.number);
     }
-    endpoint.counts.sent.add(body.len());
+    link.counts.sent.add(body.len());
     connection.stream.write(|out| envelope.put(out, connection.compressing, |out| out.extend_from_slice(body)));
 }
 
 /// Counts a message that is dropped because it has expired.
-fn expired(core: &CoreState, endpoint: &Endpoint, envelope: &Envelope, bytes: usize) {
-    endpoint.counts.expired.add(bytes);
+fn expired(core: &CoreState, link: &Outbound, envelope: &Envelope, bytes: usize) {
+    link.counts.expired.add(bytes);
     core.drops.add(envelope.verb);
 }
 
 /// Drops the messages of the queue that have expired. Their callers know by their own timers.
-pub(crate) fn prune(core: &CoreState, endpoint: &Endpoint, link: &Outbound, now: Instant) {
+pub(crate) fn prune(core: &CoreState, link: &Outbound, now: Instant) {
     let mut earliest = Instant(u64::MAX);
     let mut dropped = Vec::new();
     link.queue.borrow_mut().retain_mut(|queued| {
@@ -121,14 +121,14 @@ pub(crate) fn prune(core: &CoreState, endpoint: &Endpoint, link: &Outbound, now:
     });
     link.earliest_expiry.set(earliest);
     for (envelope, bytes) in dropped {
-        endpoint.counts.pending.remove(bytes);
-        expired(core, endpoint, &envelope, bytes);
+        link.counts.pending.remove(bytes);
+        expired(core, link, &envelope, bytes);
     }
 }
 
 /// Moves what waits into the connection as it takes more, until nothing waits or there is no connection. A new one may
 /// have taken the place of one that broke.
-async fn pump(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>) {
+async fn pump(core: Rc<CoreState>, link: Rc<Outbound>) {
     let mut broken = 0;
     while let Some(connection) = link.connection().filter(|connection| connection.number != broken) {
         if connection.stream.drained_to(WINDOW_BYTES / 2).await.is_err() {
@@ -139,11 +139,11 @@ async fn pump(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>) {
         while connection.stream.queued() < WINDOW_BYTES {
             let Some(queued) = link.queue.borrow_mut().pop_front() else { break };
             let bytes = queued.body.len();
-            endpoint.counts.pending.remove(bytes);
+            link.counts.pending.remove(bytes);
             if queued.deadline <= now {
-                expired(&core, &endpoint, &queued.envelope, bytes);
+                expired(&core, &link, &queued.envelope, bytes);
             } else {
-                put(&core, &endpoint, &connection, queued.envelope, &queued.body);
+                put(&core, &link, &connection, queued.envelope, &queued.body);
             }
         }
         if link.queue.borrow().is_empty() {
@@ -157,7 +157,7 @@ async fn pump(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>) {
 
 /// Makes the connection of a lane and serves it until it ends.
 async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>) {
-    endpoint.counts.connection_attempts.increment();
+    link.counts.connection_attempts.increment();
     let dialled = runtime::timeout(core.options.connect_timeout, dial(&core, &endpoint, link.lane)).await;
     let dialled = match dialled.unwrap_or(Err(CallError::Unreachable)) {
         Ok(dialled) => dialled,
@@ -167,7 +167,7 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
             {
                 tracing::warn!(peer = %endpoint.address, "no connection: {refusal}");
             }
-            return rest(&core, &endpoint, &link, error);
+            return rest(&core, &link, error);
         }
     };
     let now = runtime::now();
@@ -185,10 +185,10 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
         }
         *state = LinkState::Open(connection.clone());
     }
-    endpoint.counts.successful_connection_attempts.increment();
+    link.counts.successful_connection_attempts.increment();
     tracing::debug!(peer = %endpoint.address, lane = ?link.lane, version = dialled.peer.version, "connected");
     if !link.pumping.replace(true) {
-        runtime::spawn(pump(core.clone(), endpoint.clone(), link.clone()));
+        runtime::spawn(pump(core.clone(), link.clone()));
     }
     if let Err(damage) = receive(&core, &connection).await {
         tracing::warn!(peer = %endpoint.address, lane = ?link.lane, ?damage, "damaged frame received, reconnecting");
@@ -196,7 +196,7 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
     connection.stream.shutdown();
     core.calls.disconnected(connection.number);
     if runtime::now().since(connection.opened) < REST_MAX {
-        return rest(&core, &endpoint, &link, CallError::Unreachable);
+        return rest(&core, &link, CallError::Unreachable);
     }
     link.failures.set(0);
     let is_waiting = !link.queue.borrow().is_empty();
@@ -211,7 +211,7 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
 }
 
 /// Lets a link rest after a failure, and fails what waits.
-fn rest(core: &CoreState, endpoint: &Endpoint, link: &Outbound, error: CallError) {
+fn rest(core: &CoreState, link: &Outbound, error: CallError) {
     let failures = link.failures.get();
     link.failures.set(failures.saturating_add(1));
     {
@@ -221,7 +221,7 @@ fn rest(core: &CoreState, endpoint: &Endpoint, link: &Outbound, error: CallError
         }
         *state = LinkState::Resting(runtime::now().after(rest_for(failures)), error.clone());
     }
-    fail_queue(core, endpoint, link, &error);
+    fail_queue(core, link, &error);
 }
 
 /// How long to rest after so many earlier failures: half of it and a random part of the other half, so that nodes do
@@ -232,13 +232,13 @@ fn rest_for(failures: u32) -> Duration {
 }
 
 /// Fails everything that waits.
-pub(crate) fn fail_queue(core: &CoreState, endpoint: &Endpoint, link: &Outbound, error: &CallError) {
+pub(crate) fn fail_queue(core: &CoreState, link: &Outbound, error: &CallError) {
     let queue = std::mem::take(&mut *link.queue.borrow_mut());
     link.earliest_expiry.set(Instant(u64::MAX));
     for queued in queue {
         let bytes = queued.body.len();
-        endpoint.counts.pending.remove(bytes);
-        endpoint.counts.error.add(bytes);
+        link.counts.pending.remove(bytes);
+        link.counts.error.add(bytes);
         core.calls.complete(queued.envelope.id, Err(error.clone()));
     }
 }
