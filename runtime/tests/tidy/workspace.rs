@@ -103,7 +103,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["gossip", "replication", "snitch", "topology"],
             &["consistency", "metadata"],
             &["placement"],
-            &["plan"],
+            &["plan", "allocation"],
         ],
     },
     Crate {

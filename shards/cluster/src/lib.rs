@@ -8,9 +8,11 @@
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
+//!    [`allocation`]: tokens for a node that joins.
 //!
 //! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
+pub mod allocation;
 pub mod consistency;
 pub mod gossip;
 pub mod metadata;

@@ -37,7 +37,7 @@ pub struct ClockOffset {
 impl ClockOffset {
     /// The offset by an answer: its sender's wall clock, and the monotonic time at which the question was sent. None if
     /// the time is not one of the past.
-    pub(super) fn measured(now: Clocks, asked: Duration, their_wall: i64) -> Option<ClockOffset> {
+    pub fn measured(now: Clocks, asked: Duration, their_wall: i64) -> Option<ClockOffset> {
         let round_trip = now.monotonic.checked_sub(asked)?;
         let half = i64::try_from(round_trip.as_micros() / 2).ok()?;
         let micros = their_wall.checked_sub(now.wall.checked_sub(half)?)?;

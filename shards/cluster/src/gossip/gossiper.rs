@@ -188,8 +188,8 @@ impl Gossiper {
         self.quarantine.retain(|address, _| !self.members.contains(address));
     }
 
-    /// Ends a node's state for all: `LEFT`, in a generation above its last one. A node that nobody knows gets a state
-    /// as well. `token` is one of its tokens, as text.
+    /// Ends a node's state for all: `LEFT`, in a generation above its last one. An address that nobody knows gets a
+    /// state as well. `token` is one of its tokens, as text.
     pub fn assassinate(&mut self, address: SocketAddr, token: &str, now: Clocks) {
         if address == self.options.address {
             return;
@@ -209,6 +209,33 @@ impl Gossiper {
     /// The value of STATUS_WITH_PORT of a node that leaves the ring now.
     pub fn left_status(token: &str, now: Clocks) -> String {
         format!("LEFT,{token},{}", now.wall / 1000 + LEFT_REMEMBERED_MILLIS)
+    }
+
+    /// Takes note that a node is no member any more: it has left if it lives, else it was removed. Every member does
+    /// so for itself when it hears of it, because nobody listens to the node from then on. It is down once it is
+    /// convicted.
+    pub fn mark_left(&mut self, address: SocketAddr, now: Clocks) {
+        let Some(endpoint) = self.endpoints.get_mut(&address) else { return };
+        let state = &mut endpoint.state;
+        if state.has_left() {
+            return;
+        }
+        let own_word = state.value(ApplicationState::STATUS_WITH_PORT).unwrap_or_default();
+        let value = match own_word.split_once(',') {
+            Some((_, token)) if endpoint.is_alive => Self::left_status(token, now),
+            _ => {
+                let host_id = state.value(ApplicationState::HOST_ID).unwrap_or_default();
+                format!("removed,{host_id},{}", now.wall / 1000 + LEFT_REMEMBERED_MILLIS)
+            }
+        };
+        let version = state.version().saturating_add(1);
+        state.replace(ApplicationState::STATUS_WITH_PORT, VersionedValue { version, value: value.into() });
+        self.events.push(Event::Left(address));
+    }
+
+    /// Takes a node for dead now. It is up again when it answers.
+    pub fn convict_now(&mut self, address: SocketAddr, now: Clocks) {
+        self.mark_dead(address, now);
     }
 
     /// This node stops: what it says to every other that lives.

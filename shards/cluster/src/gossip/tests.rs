@@ -292,6 +292,42 @@ fn a_node_that_was_removed_is_not_learnt_of_again_from_others() {
 }
 
 #[test]
+fn a_member_that_is_none_any_more_has_left_or_was_removed() {
+    let (mut a, mut b) = pair();
+    b.set(ApplicationState::STATUS_WITH_PORT, "NORMAL,17");
+    b.set(ApplicationState::HOST_ID, "some-id");
+    rounds(2..=3, &mut a, &mut b);
+    a.events();
+    let expiry = at(4000).wall / 1000 + 3 * 24 * 3600 * 1000;
+    let status = |a: &Gossiper| {
+        let state = a.state(address(1)).expect("remembered");
+        (state.value(ApplicationState::STATUS_WITH_PORT).expect("a status").to_owned(), state.has_left())
+    };
+    let mut alive = a;
+    alive.mark_left(address(1), at(4000));
+    alive.mark_left(address(1), at(5000));
+    assert_eq!(alive.events(), [Event::Left(address(1))], "once");
+    assert_eq!(status(&alive), (format!("LEFT,17,{expiry}"), true));
+    alive.set_members([address(0)], at(4000));
+    assert!(alive.is_alive(address(1)), "until it is convicted");
+    alive.convict_now(address(1), at(4000));
+    assert_eq!(alive.events(), [Event::Down(address(1))]);
+    alive.mark_left(address(7), at(4000));
+    assert!(alive.state(address(7)).is_none());
+
+    let (mut a, mut b) = pair();
+    b.set(ApplicationState::STATUS_WITH_PORT, "NORMAL,17");
+    b.set(ApplicationState::HOST_ID, "some-id");
+    rounds(2..=3, &mut a, &mut b);
+    a.convict_now(address(1), at(4000));
+    a.mark_left(address(1), at(4000));
+    a.set_members([address(0)], at(4000));
+    assert_eq!(status(&a), (format!("removed,some-id,{expiry}"), true));
+    rounds(5..=6, &mut a, &mut b);
+    assert!(!a.is_alive(address(1)), "it is not called up again");
+}
+
+#[test]
 fn an_assassinated_node_is_dead_to_all_and_hears_of_it() {
     let (mut a, mut b) = pair();
     a.assassinate(address(1), "17", at(2000));

@@ -128,6 +128,16 @@ impl Metadata {
         self.members.iter().map(node).collect()
     }
 
+    /// The members in the order of their host ids, as nodes with all tokens that they own or claim.
+    pub fn claims(&self) -> Vec<Node> {
+        let Some(partitioner) = Partitioner::named(&self.partitioner) else { return Vec::new() };
+        let node = |(id, member): (&Uuid, &Member)| Node {
+            tokens: member.tokens_in(partitioner),
+            ..member.node(*id, partitioner)
+        };
+        self.members.iter().map(node).collect()
+    }
+
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
     pub fn encode(&self) -> Vec<u8> {
         encode(self)
@@ -153,7 +163,7 @@ impl Member {
     }
 
     /// Its tokens as positions of the ring, in ascending order; texts that are no tokens are left out.
-    fn tokens_in(&self, partitioner: Partitioner) -> Vec<RingToken> {
+    pub fn tokens_in(&self, partitioner: Partitioner) -> Vec<RingToken> {
         let mut tokens: Vec<RingToken> =
             self.tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect();
         tokens.sort();

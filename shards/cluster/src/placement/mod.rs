@@ -100,7 +100,7 @@ pub struct KeyspacePlacement {
 }
 
 impl KeyspacePlacement {
-    fn new(topology: Rc<Topology>, replication: &Replication) -> KeyspacePlacement {
+    pub(crate) fn new(topology: Rc<Topology>, replication: &Replication) -> KeyspacePlacement {
         let strategy = Strategy::of(replication);
         let ranges = match &strategy {
             Strategy::Local => Ranges::everything_on(vec![topology.here()]),
@@ -132,17 +132,20 @@ impl KeyspacePlacement {
         self.ranges.overlapping(limits)
     }
 
-    /// The part of the ring that a node has replicas of, 0 to 1.
-    pub fn ownership(&self, node: NodeIndex) -> f64 {
+    /// The part of the ring that each node has replicas of, 0 to 1.
+    pub fn shares(&self) -> Vec<f64> {
         // Token prefixes as numbers: the ring has 2^64 of them.
         let ring = (u64::MAX as f64) + 1.0;
-        let owned = self.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&node));
         let end = |token: Option<&RingToken>, none: Token| token.map_or(none, RingToken::token).prefix();
-        let size = |range: RingRange<'_>| match range.after {
-            Some(after) => (end(range.until, Token::MAX) - after.token().prefix()) as f64,
-            None => end(range.until, Token::MAX) as f64 + 1.0,
-        };
-        owned.map(size).sum::<f64>() / ring
+        let mut shares = vec![0.0; self.topology.nodes().len()];
+        for range in self.ranges(&TokenRange::FULL) {
+            let size = match range.after {
+                Some(after) => (end(range.until, Token::MAX) - after.token().prefix()) as f64,
+                None => end(range.until, Token::MAX) as f64 + 1.0,
+            };
+            range.nodes.iter().for_each(|node| shares[usize::from(node.0)] += size / ring);
+        }
+        shares
     }
 }
 

@@ -171,8 +171,7 @@ fn ranges_cover_what_is_asked_for_and_agree_with_lookups() {
             let nothing = TokenRange { start: limits.end.clone(), end: limits.start.clone() };
             assert_eq!(table.keyspace().ranges(&nothing).count(), 0);
         }
-        let owned: f64 =
-            (0..topology.nodes().len() as u16).map(|node| table.keyspace().ownership(NodeIndex(node))).sum();
+        let owned: f64 = table.keyspace().shares().iter().sum();
         let copies = table.keyspace().nodes_of(&RingToken::Murmur3(0)).len() as f64;
         assert!((owned - copies).abs() < 1e-9, "seed {seed}: {owned} of {copies}");
     }
@@ -238,7 +237,7 @@ fn one_node_has_everything() {
         placement.table(id).expect("placed").shards_of(NodeIndex(0))
     };
     assert_eq!((cores("system", "local"), cores("simple", "t")), (0..1, 0..3));
-    let owned = |keyspace| placement.keyspace(keyspace).expect("placed").ownership(NodeIndex(0));
+    let owned = |keyspace| placement.keyspace(keyspace).expect("placed").shares()[0];
     assert_eq!((owned("simple"), owned("system"), owned("nowhere")), (1.0, 1.0, 0.0));
     assert!(placement.table(TableId([99; 16])).is_none() && placement.keyspace("none").is_none());
 }

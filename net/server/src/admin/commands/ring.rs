@@ -19,10 +19,10 @@ use std::fmt::Write;
 const STAND_IN: &str = "system_traces";
 
 /// The shares of the data that the nodes own; `None` if they are meaningless, and then the note says why.
-struct Ownership {
+pub(super) struct Ownership {
     /// In the order of the topology.
     parts: Option<Vec<f64>>,
-    note: Option<&'static str>,
+    pub(super) note: Option<&'static str>,
 }
 
 impl Ownership {
@@ -32,7 +32,7 @@ impl Ownership {
     }
 }
 
-fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Result<Ownership, CommandError> {
+pub(super) fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Result<Ownership, CommandError> {
     let meaningless = |note| Ok(Ownership { parts: None, note: Some(note) });
     let keyspace = match keyspace {
         Some(name) => {
@@ -63,9 +63,8 @@ fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str>) -> Resul
         return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless");
     }
     let placement = node.shard.placement();
-    let placed = placement.keyspace(&keyspace.name);
-    let part = |at: usize| placed.map_or(0.0, |placed| placed.ownership(NodeIndex(at as u16)));
-    Ok(Ownership { parts: Some((0..placement.topology().nodes().len()).map(part).collect()), note: None })
+    let parts = placement.keyspace(&keyspace.name).map(|placed| placed.shares());
+    Ok(Ownership { parts: Some(parts.unwrap_or_default()), note: None })
 }
 
 /// A member of the cluster as operators see it.
@@ -129,7 +128,9 @@ async fn rows<'t>(
             ownership,
         }
     };
-    let mut rows: Vec<Row<'_>> = topology.nodes().iter().enumerate().map(row).collect();
+    // A node that has left still knows the ring that it was part of.
+    let stays = |(_, member): &(usize, &'t Node)| !metadata.left.contains(&member.host_id);
+    let mut rows: Vec<Row<'_>> = topology.nodes().iter().enumerate().filter(stays).map(row).collect();
     rows.sort_by_key(|row| (row.node.tokens.is_empty(), row.node.tokens.iter().min().cloned()));
     Ok(rows)
 }
