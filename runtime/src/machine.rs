@@ -1,8 +1,9 @@
 //! Cores and memory of the machine, and what processes have used of them.
 
-use std::io::Read;
+use std::io::{Read, Write};
 use std::net::{IpAddr, ToSocketAddrs};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Cores that this process may use, at least 1.
@@ -59,6 +60,40 @@ pub fn read_text(path: &Path, bytes_max: u64) -> std::io::Result<String> {
     Ok(text)
 }
 
+/// A file that lines of a log are appended to with blocking calls, from any thread. Clones share it.
+#[derive(Clone, Debug)]
+pub struct LogFile(Arc<std::fs::File>);
+
+impl LogFile {
+    /// Opens the file at its end, or makes it.
+    pub fn open(path: &Path) -> std::io::Result<LogFile> {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+        Ok(LogFile(Arc::new(file)))
+    }
+}
+
+impl Write for LogFile {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        (&*self.0).write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        (&*self.0).flush()
+    }
+}
+
+/// The name of the current thread.
+pub fn thread_name() -> String {
+    std::thread::current().name().unwrap_or("unnamed").to_owned()
+}
+
+/// The system's clock in milliseconds since 1970, for log lines of threads that run no shard.
+#[expect(clippy::disallowed_methods, reason = "this is what the rest of the program uses")]
+pub fn wall_millis() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
+}
+
 /// The first address of a host name, by a blocking call, for use before any shard runs.
 pub fn resolve(name: &str) -> Option<IpAddr> {
     (name, 0).to_socket_addrs().ok()?.map(|address| address.ip()).next()
@@ -78,6 +113,7 @@ mod tests {
         assert!(process_cpu(std::process::id()).is_some());
         assert!(process_cpu(u32::MAX).is_none());
         assert!(thread_cpu().is_none_or(|(ran, _)| ran > Duration::ZERO));
+        assert!(wall_millis() > 1_700_000_000_000);
         let manifest = Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml");
         let text = read_text(&manifest, 1 << 20).expect("readable");
         assert!(text.contains("runtime"));

@@ -41,6 +41,9 @@ pub(crate) struct Arguments {
     /// How logs look on standard error
     #[arg(long, value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log_format: LogFormat,
+    /// Also log to this file, in the format of Cassandra's system.log
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log_file: Option<PathBuf>,
     /// Sets an option of the configuration file; may be repeated
     #[arg(short = 'D', value_name = "OPTION=VALUE")]
     define: Vec<String>,

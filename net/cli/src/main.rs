@@ -3,21 +3,22 @@
 //!
 //! 1. It reads the configuration file and puts the options of the command line over it.
 //! 2. It starts a shard per core on the runtime that `--runtime` names; each runs [`server::Node::run`].
-//! 3. It prints one line on standard output when the node serves; logs go to standard error.
+//! 3. It prints one line on standard output when the node serves; logs go to standard error, and to a file if one is
+//!    named ([`logging`]).
 //!
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
 
 mod arguments;
+mod logging;
 mod nodetool;
 mod tools;
 
 use arguments::{Arguments, Settings};
 use clap::Parser;
 use server::{Exit, Listening, Node, Ready};
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
-use tracing_subscriber::EnvFilter;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -45,7 +46,10 @@ fn main() -> ExitCode {
             return code(if error.use_stderr() { Exit::Misconfigured } else { Exit::Stopped });
         }
     };
-    log_to_stderr(&arguments);
+    if let Err(error) = logging::begin(arguments.log_format, arguments.log_file.as_deref()) {
+        let _ = writeln!(std::io::stderr(), "--log-file: {error}");
+        return code(Exit::Misconfigured);
+    }
     let settings = match arguments.settings() {
         Ok(settings) => settings,
         Err(error) => {
@@ -85,14 +89,4 @@ fn run(settings: Settings) -> Exit {
 
 fn code(exit: Exit) -> ExitCode {
     ExitCode::from(exit as u8)
-}
-
-fn log_to_stderr(arguments: &Arguments) {
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new("info,openraft=error"));
-    let colours = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(colours);
-    match arguments.log_format {
-        arguments::LogFormat::Text => builder.init(),
-        arguments::LogFormat::Json => builder.json().init(),
-    }
 }
