@@ -9,6 +9,18 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+/// Where the node is on its way out of the ring.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum LeavingState {
+    /// It does not leave, or has left.
+    #[default]
+    None,
+    /// `decommission` is under way.
+    UnderWay,
+    /// The last `decommission` failed.
+    Failed,
+}
+
 /// The state of the node that the interfaces for operators use. It lives on shard 0.
 pub(crate) struct NodeState {
     pub(crate) config: Arc<Config>,
@@ -18,6 +30,8 @@ pub(crate) struct NodeState {
     pub(crate) started: Instant,
     /// Whether the node runs in the simulator, where nothing may depend on the real machine.
     pub(crate) simulated: bool,
+    /// Where the node is on its way out of the ring.
+    pub(crate) leaving: Cell<LeavingState>,
     /// Set to ask the node to stop serving clients.
     pub(crate) drain: Latch,
     /// Set once the node has stopped serving clients.
@@ -35,9 +49,15 @@ impl NodeState {
             gossip,
             started: runtime::now(),
             simulated,
+            leaving: Cell::default(),
             drain: Latch::default(),
             drained: Latch::default(),
             compaction_throughput: Cell::new(throughput),
         })
+    }
+
+    /// Whether the node has left its cluster for good.
+    pub(crate) fn has_left(&self) -> bool {
+        self.shard.has_left(self.shard.host_id())
     }
 }

@@ -113,6 +113,8 @@ impl Service {
             let plain = self.bind(context.config.node.native_port).await?;
             let aware = self.bind(context.config.shard_aware_port).await?;
             context.shard_aware_port.set(aware.local_address().port());
+            let address = plain.local_address();
+            tracing::info!("Starting listening for CQL clients on /{address} (unencrypted)...");
             listening = Some(Listening { address: plain.local_address(), shard_aware: aware.local_address() });
             accepting = Some([
                 runtime::spawn(self.connections.clone().accept(plain, PortKind::Plain)),
@@ -120,6 +122,7 @@ impl Service {
             ]);
         }
         gossip.set_rpc_ready(listening.is_some());
+        tracing::info!("Startup complete");
         ready(&Ready { listening, shards: runtime::shard_count() });
 
         let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);

@@ -27,14 +27,26 @@ pub struct Config {
     pub num_tokens: usize,
     /// `initial_token`: tokens of a new node, each once, as many as `num_tokens`; empty: random ones.
     pub initial_tokens: Vec<RingToken>,
+    /// `allocate_tokens_for_local_replication_factor`: the tokens of a new node are chosen so that nodes have equal
+    /// shares of data with this factor; `None`: random ones.
+    pub allocate_for_factor: Option<u32>,
     /// `listen_address`: a loopback address.
     pub listen_address: IpAddr,
+    /// `broadcast_address`: where other nodes reach this one, if not at `listen_address`.
+    pub broadcast_address: Option<IpAddr>,
     /// `rpc_address`: a loopback address, where clients connect.
     pub rpc_address: IpAddr,
+    /// `broadcast_rpc_address`: where clients are told to connect, if not at `rpc_address`.
+    pub broadcast_rpc_address: Option<IpAddr>,
     /// `storage_port`.
     pub storage_port: u16,
     /// `native_transport_port`.
     pub native_port: u16,
+    /// `join_ring`: whether the node owns ranges of the ring as soon as it is a member of the cluster; else an operator
+    /// lets it.
+    pub join_ring: bool,
+    /// `clock_skew_max`: the most that the clock of a node may differ from that of the cluster that it joins.
+    pub clock_skew_max: Duration,
     /// `seed_provider`: addresses of nodes that a new node asks for its cluster, this one perhaps among them.
     pub seeds: Vec<SocketAddr>,
     /// The node's data centre.
@@ -95,8 +107,13 @@ pub struct Config {
 
 impl Config {
     /// The address and the port that other nodes know this one by.
-    pub(crate) fn storage_address(&self) -> (IpAddr, u16) {
-        (self.listen_address, self.storage_port)
+    pub fn storage_address(&self) -> SocketAddr {
+        SocketAddr::new(self.broadcast_address.unwrap_or(self.listen_address), self.storage_port)
+    }
+
+    /// The address and the port that clients know this node by.
+    pub fn native_address(&self) -> SocketAddr {
+        SocketAddr::new(self.broadcast_rpc_address.unwrap_or(self.rpc_address), self.native_port)
     }
 
     /// One shard's part of the node's memory, bytes.
@@ -119,10 +136,15 @@ impl Default for Config {
             partitioner: Partitioner::default(),
             num_tokens: 16,
             initial_tokens: Vec::new(),
+            allocate_for_factor: None,
             listen_address: loopback,
+            broadcast_address: None,
             rpc_address: loopback,
+            broadcast_rpc_address: None,
             storage_port: 7000,
             native_port: 9042,
+            join_ring: true,
+            clock_skew_max: Duration::from_secs(10),
             seeds: Vec::new(),
             data_center: "datacenter1".into(),
             rack: "rack1".into(),

@@ -43,6 +43,9 @@ pub trait Peers {
     /// Sends a message that is not answered, and that may be lost.
     fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>);
 
+    /// Ends the links to the node at an address, because no node of the cluster has that any more.
+    fn forget(&self, _address: SocketAddr) {}
+
     /// What this shard has exchanged with other nodes since its start.
     fn traffic(&self) -> PeerTraffic {
         PeerTraffic::default()
@@ -59,10 +62,23 @@ pub struct PeerTraffic {
     pub inbound: BTreeMap<SocketAddr, TrafficCounts>,
     /// Messages to each node.
     pub outbound: BTreeMap<SocketAddr, TrafficCounts>,
+    /// Messages to all nodes, by lane.
+    pub lanes: BTreeMap<PeerLane, LaneCounts>,
     /// Messages that were dropped in either direction.
     pub dropped: BTreeMap<Verb, u64>,
     /// Connections that never became links, by reason.
     pub refused: BTreeMap<&'static str, u64>,
+}
+
+/// What a shard has sent over one lane.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LaneCounts {
+    /// Messages that wait.
+    pub pending: u64,
+    /// Messages that were sent.
+    pub sent: u64,
+    /// Messages that were not: there was no room or no connection for them, or their time ended.
+    pub dropped: u64,
 }
 
 impl PeerTraffic {
@@ -73,6 +89,12 @@ impl PeerTraffic {
         }
         for (sums, others) in [(&mut self.inbound, &other.inbound), (&mut self.outbound, &other.outbound)] {
             others.iter().for_each(|(node, counts)| add(sums.entry(*node).or_default(), counts));
+        }
+        for (lane, counts) in &other.lanes {
+            let sum = self.lanes.entry(*lane).or_default();
+            sum.pending += counts.pending;
+            sum.sent += counts.sent;
+            sum.dropped += counts.dropped;
         }
         add(&mut self.dropped, &other.dropped);
         add(&mut self.refused, &other.refused);
@@ -221,6 +243,7 @@ mod tests {
         let of = |node, name, count| PeerTraffic {
             inbound: [(node, [(name, count)].into())].into(),
             dropped: [(Verb::Echo, count)].into(),
+            lanes: [(PeerLane::Bulk, LaneCounts { pending: 1, sent: count, dropped: 2 })].into(),
             refused: [("stranger", 1)].into(),
             ..PeerTraffic::default()
         };
@@ -231,6 +254,7 @@ mod tests {
         let first: TrafficCounts = [("received_count", 7), ("received_bytes", 5)].into();
         assert_eq!(sum.inbound, [(one, first), (two, [("received_count", 6)].into())].into());
         assert_eq!(sum.dropped, [(Verb::Echo, 18)].into());
+        assert_eq!(sum.lanes, [(PeerLane::Bulk, LaneCounts { pending: 4, sent: 18, dropped: 8 })].into());
         assert_eq!((sum.refused, sum.outbound.len()), ([("stranger", 4)].into(), 0));
     }
 }

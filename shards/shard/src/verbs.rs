@@ -91,6 +91,11 @@ impl Verb {
         (self as u8) < 0x10
     }
 
+    /// Whether a request with this verb is about the metadata of the cluster.
+    pub fn is_control(self) -> bool {
+        matches!(self as u8, 0x10..0x40)
+    }
+
     /// Whether a message with this verb may pass those that wait in the queues for data.
     pub fn is_urgent(self) -> bool {
         (self as u8) < 0x40

@@ -156,6 +156,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "describering",
+        about: "Shows the token ranges info of a given keyspace",
+        options: &[],
+        arguments: Some(Arguments { synopsis: "<keyspace>", title: "<keyspace>", about: "The keyspace name" }),
+        arguments_max: 1,
+    },
+    Command {
         name: "disableautocompaction",
         about: "Disable autocompaction for the given keyspace and table",
         options: &[],
@@ -220,6 +227,17 @@ pub(super) const COMMANDS: &[Command] = &[
         }],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "getendpoints",
+        about: "Print the end points that owns the key",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table> <key>",
+            title: "<keyspace> <table> <key>",
+            about: "The keyspace, the table, and the partition key for which we need to find the endpoint",
+        }),
+        arguments_max: usize::MAX,
     },
     Command {
         name: "getseeds",
@@ -329,6 +347,7 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments: None,
         arguments_max: 0,
     },
+    Command { name: "join", about: "Join the ring", options: &[], arguments: None, arguments_max: 0 },
     Command {
         name: "listsnapshots",
         about: "Lists all the snapshots along with the size on disk and true size. True size is the total size of all SSTables which are not backed up to disk. Size on disk is total size of the snapshot on disk. Total TrueDiskSpaceUsed does not make any SSTable deduplication.",
@@ -336,6 +355,17 @@ pub(super) const COMMANDS: &[Command] = &[
             Choice { names: &["-e", "--ephemeral"], value: None, about: "Include ephememeral snapshots" },
             Choice { names: &["-nt", "--no-ttl"], value: None, about: "Skip snapshots with TTL" },
         ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "netstats",
+        about: "Print network information on provided host (connecting node by default)",
+        options: &[Choice {
+            names: &["-H", "--human-readable"],
+            value: None,
+            about: "Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB",
+        }],
         arguments: None,
         arguments_max: 0,
     },

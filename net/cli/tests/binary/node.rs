@@ -14,20 +14,26 @@ pub(crate) struct Node {
 impl Node {
     /// Starts the binary and waits for its line of readiness.
     pub(crate) fn start(address: &'static str, directory: &std::path::Path, extra: &[&str]) -> Node {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_helenus"))
-            .args(["--listen", address, "--memory", "1G", "--data-dir"])
-            .arg(directory)
-            .args(extra)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .expect("the binary starts");
+        let mut child = spawn(address, directory, extra, Stdio::inherit());
         let mut lines = BufReader::new(child.stdout.take().expect("piped")).lines();
         let ready = lines.next();
         assert!(matches!(ready, Some(Ok(_))), "the node did not get ready: {ready:?}");
         // Keeps the pipe open and empty for the node's lifetime.
         thread::spawn(move || lines.for_each(drop));
         Node { child, address }
+    }
+
+    /// Starts a node that refuses to run, and returns what it says about that.
+    pub(crate) fn refused(address: &str, directory: &std::path::Path, extra: &[&str]) -> String {
+        let mut child = spawn(address, directory, extra, Stdio::piped());
+        let ready = BufReader::new(child.stdout.take().expect("piped")).lines().next();
+        if ready.is_some() {
+            child.kill().expect("killed");
+        }
+        let output = child.wait_with_output().expect("its output");
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!((ready.map(Result::ok), output.status.code()), (None, Some(1)), "{said}");
+        said
     }
 
     /// The process's id.
@@ -47,6 +53,17 @@ impl Node {
         assert!(status.success());
         self.child.wait().expect("reaped").code()
     }
+}
+
+fn spawn(address: &str, directory: &std::path::Path, extra: &[&str], stderr: Stdio) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_helenus"))
+        .args(["--listen", address, "--memory", "1G", "--data-dir"])
+        .arg(directory)
+        .args(extra)
+        .stdout(Stdio::piped())
+        .stderr(stderr)
+        .spawn()
+        .expect("the binary starts")
 }
 
 impl Drop for Node {

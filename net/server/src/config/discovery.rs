@@ -89,7 +89,7 @@ impl Config {
 
     /// Where other nodes reach this one.
     pub fn gossip_address(&self) -> SocketAddr {
-        SocketAddr::new(self.node.listen_address, self.node.storage_port)
+        self.node.storage_address()
     }
 
     /// Finds the addresses of the seeds.

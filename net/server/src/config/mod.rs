@@ -89,6 +89,8 @@ pub const SEGMENT_BYTES_MIN: u64 = 1 << 20;
 pub const SEGMENT_BYTES_MAX: u64 = 1 << 30;
 /// The most data directories of a node.
 pub const DATA_DIRECTORIES_MAX: usize = 256;
+/// `allocate_tokens_for_local_replication_factor` if the configuration does not say.
+pub const ALLOCATION_FACTOR: u32 = 3;
 /// The most tokens of a node.
 pub const NUM_TOKENS_MAX: u64 = 1536;
 
@@ -215,6 +217,12 @@ impl Given {
         }
     }
 
+    /// `allocate_tokens_for_local_replication_factor`, which Cassandra's own file sets to 3.
+    fn allocation_factor(&self) -> Result<Option<u32>, ConfigError> {
+        let given = self.number("allocate_tokens_for_local_replication_factor", 1, u64::from(u16::MAX))?;
+        Ok(Some(given.map_or(ALLOCATION_FACTOR, |factor| factor as u32)))
+    }
+
     fn sync(&self) -> Result<SyncMode, ConfigError> {
         let period = self.duration("commitlog_sync_period")?;
         let window = self.duration("commitlog_sync_group_window")?;
@@ -249,14 +257,11 @@ impl Given {
         Ok(Some(bytes as u32))
     }
 
-    /// Refuses an address that differs from `address`, the value of the option `other`: a node cannot advertise another
-    /// address than the one it listens on.
-    fn same_address(&self, name: &'static str, other: &str, address: IpAddr) -> Result<(), ConfigError> {
+    /// An address that others are told. The text of the refusal is Cassandra's.
+    fn told_address(&self, name: &'static str) -> Result<Option<IpAddr>, ConfigError> {
         match self.address(name)? {
-            Some(given) if given != address => {
-                error(format!("{name}: {given} is not supported yet, only {address}, the value of {other}"))
-            }
-            _ => Ok(()),
+            Some(given) if given.is_unspecified() => error(format!("{name} cannot be a wildcard address ({given})!")),
+            given => Ok(given),
         }
     }
 
@@ -284,8 +289,6 @@ impl Given {
             phi_convict_threshold: self.phi_convict_threshold()?,
             unused,
         };
-        self.same_address("broadcast_address", "listen_address", config.node.listen_address)?;
-        self.same_address("broadcast_rpc_address", "rpc_address", config.node.rpc_address)?;
         Ok(config)
     }
 
@@ -299,9 +302,14 @@ impl Given {
             cluster_name: self.text("cluster_name")?.unwrap_or(default.cluster_name),
             num_tokens: num_tokens.unwrap_or(default.num_tokens),
             initial_tokens,
+            allocate_for_factor: self.allocation_factor()?,
             listen_address: self.address("listen_address")?.unwrap_or(default.listen_address),
+            broadcast_address: self.told_address("broadcast_address")?,
+            broadcast_rpc_address: self.told_address("broadcast_rpc_address")?,
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
+            join_ring: self.flag("join_ring")?.unwrap_or(default.join_ring),
+            clock_skew_max: self.duration("clock_skew_max")?.unwrap_or(default.clock_skew_max),
             seeds: default.seeds,
             native_port: self.port("native_transport_port")?.unwrap_or(default.native_port),
             data_center: default.data_center,

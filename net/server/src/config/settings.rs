@@ -167,6 +167,12 @@ impl Config {
             ("disk_failure_policy", self.disk_failure_policy.name().into()),
             ("endpoint_snitch", self.snitch.name().into()),
             ("listen_address", node.listen_address.to_string()),
+            (
+                "allocate_tokens_for_local_replication_factor",
+                node.allocate_for_factor.map_or(String::new(), |factor| factor.to_string()),
+            ),
+            ("clock_skew_max", format!("{}ms", self.node.clock_skew_max.as_millis())),
+            ("join_ring", self.node.join_ring.to_string()),
             ("metrics_port", self.metrics_port.unwrap_or_default().to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
             ("native_transport_max_concurrent_connections", self.connections_max.to_string()),

@@ -133,7 +133,6 @@ fn files_of_cassandra_are_taken() {
     assert_eq!(stock.node.sstables.version, shard::Version::Nb);
     assert_eq!(stock.node.cas_contention_timeout, Duration::from_secs(1));
     let without_effect = [
-        "allocate_tokens_for_local_replication_factor",
         "inter_dc_tcp_nodelay",
         "transparent_data_encryption_options.key_alias",
         "transparent_data_encryption_options.key_provider",

@@ -21,7 +21,7 @@ use runtime::sync::{Condition, Either, Latch, race};
 use shard::{Shard, Verb};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +124,7 @@ impl Gossip {
     }
 
     fn round(&self) {
+        self.mark_left();
         let messages = {
             let mut gossiper = self.gossiper.borrow_mut();
             let topology = self.shard.topology();
@@ -133,6 +134,19 @@ impl Gossip {
         };
         self.post(messages);
         self.handle_events();
+    }
+
+    /// Takes note of the nodes that the metadata say have left, in every round and when somebody asks.
+    pub(crate) fn mark_left(&self) {
+        let mut gossiper = self.gossiper.borrow_mut();
+        let metadata = self.shard.cluster_metadata();
+        let is_new = |state: &EndpointState| {
+            !state.has_left() && host_id(state).is_some_and(|host_id| metadata.left.contains(&host_id))
+        };
+        let own = gossiper.address();
+        let others = gossiper.states().filter(|(address, state)| *address != own && is_new(state));
+        let left: Vec<SocketAddr> = others.map(|(address, _)| address).collect();
+        left.into_iter().for_each(|address| gossiper.mark_left(address, clocks()));
     }
 
     /// Takes a message of the node that others reach at `from`. Bytes that are none are counted by the log alone.
@@ -241,6 +255,29 @@ impl Gossip {
         }
     }
 
+    /// Says that this node has left the ring for good. The others know it from the metadata of the cluster.
+    pub(crate) fn leave(&self) {
+        let status = Gossiper::left_status(&own_state::first_token(&self.shard), clocks());
+        self.set(ApplicationState::STATUS_WITH_PORT, &status);
+    }
+
+    /// Takes the node at an address for dead, so that clients hear of it before they hear that it is no member.
+    pub(crate) fn convict(&self, address: IpAddr) {
+        let known = self.view(|gossiper| gossiper.states().map(|(known, _)| known).find(|known| known.ip() == address));
+        if let Some(address) = known {
+            self.gossiper.borrow_mut().convict_now(address, clocks());
+            self.handle_events();
+        }
+    }
+
+    /// Ends the state of the node at an address for all nodes. `token` is its first one.
+    pub(crate) fn assassinate(&self, address: SocketAddr, token: &str) {
+        tracing::warn!("Assassinating /{address} via gossip");
+        self.gossiper.borrow_mut().assassinate(address, token, clocks());
+        tracing::warn!("Finished assassinating /{address}");
+        self.handle_events();
+    }
+
     /// `nodetool disablegossip`.
     pub(crate) fn disable(&self) {
         if self.is_running.replace(false) {
@@ -281,8 +318,7 @@ impl Gossip {
         let Some(path) = &self.config.file else { return Ok(()) };
         let text = runtime::machine::read_text(path, FILE_BYTES_MAX as u64).map_err(|error| error.to_string())?;
         let mut read = Config::read(&text, &[]).map_err(|error| error.0)?;
-        (read.node.listen_address, read.node.storage_port) =
-            (self.config.node.listen_address, self.config.node.storage_port);
+        read.node.storage_port = self.config.node.storage_port;
         read.resolve_seeds(&runtime::machine::resolve).map_err(|error| error.0)?;
         self.gossiper.borrow_mut().set_seeds(read.node.seeds);
         Ok(())

@@ -22,7 +22,7 @@ pub(super) fn describe(gossiper: &mut Gossiper, config: &Config, shard: &Shard) 
     for (state, value) in [
         (ApplicationState::NET_VERSION, NET_VERSION.into()),
         (ApplicationState::HOST_ID, shard.host_id().to_string()),
-        (ApplicationState::NATIVE_ADDRESS_AND_PORT, format!("{}:{}", node.rpc_address, node.native_port)),
+        (ApplicationState::NATIVE_ADDRESS_AND_PORT, node.native_address().to_string()),
         (ApplicationState::RELEASE_VERSION, RELEASE_VERSION.into()),
         (ApplicationState::SSTABLE_VERSIONS, versions.into()),
         (ApplicationState::DC, node.data_center.clone()),
@@ -59,9 +59,13 @@ fn status(shard: &Shard) -> Option<String> {
         MemberState::Normal => "NORMAL",
         MemberState::Leaving => "LEAVING",
     };
-    // As in Cassandra, which takes its tokens from a set of texts.
-    let first = shard.tokens().iter().map(RingToken::to_string).min().unwrap_or_default();
-    Some(format!("{state},{first}"))
+    Some(format!("{state},{}", first_token(shard)))
+}
+
+/// The token that a status names: the first one in the order of texts, as in Cassandra, which takes its tokens from a set
+/// of texts.
+pub(super) fn first_token(shard: &Shard) -> String {
+    shard.tokens().iter().map(RingToken::to_string).min().unwrap_or_default()
 }
 
 /// Sets the load: the bytes of all tables on disk.

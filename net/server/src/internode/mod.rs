@@ -15,7 +15,7 @@ use internode::{
 };
 use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
-use shard::{PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Shard, TrafficCounts, Verb};
+use shard::{LaneCounts, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Shard, TrafficCounts, Verb};
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -43,7 +43,7 @@ impl NodeLinks {
             cluster_name: config.cluster_name.clone(),
             cluster_id: None,
             host_id: shard.host_id(),
-            address: (config.listen_address, config.storage_port).into(),
+            address: config.storage_address(),
             data_center: config.data_center.clone(),
             rack: config.rack.clone(),
             shard: runtime::current_shard(),
@@ -131,6 +131,16 @@ fn outbound(metrics: &OutboundMetrics) -> TrafficCounts {
     .into()
 }
 
+/// What was sent over a lane to all nodes.
+fn sent(links: &Links, over: PeerLane) -> LaneCounts {
+    let metrics = links.outbound_of(lane(over));
+    LaneCounts {
+        pending: metrics.pending.count,
+        sent: metrics.sent.count,
+        dropped: metrics.expired.count + metrics.overload.count + metrics.error.count,
+    }
+}
+
 fn lane(lane: PeerLane) -> Lane {
     match lane {
         PeerLane::Urgent => Lane::Urgent,
@@ -167,12 +177,19 @@ impl Peers for NodeLinks {
         }
     }
 
+    fn forget(&self, address: SocketAddr) {
+        if let Some(links) = self.links.get() {
+            links.forget(address);
+        }
+    }
+
     fn traffic(&self) -> PeerTraffic {
         let Some(links) = self.links.get() else { return PeerTraffic::default() };
         let (dropped, closed) = (links.drops(), links.strangers());
         PeerTraffic {
             inbound: links.inbound().iter().map(|(node, metrics)| (*node, inbound(metrics))).collect(),
             outbound: links.outbound().iter().map(|(node, metrics)| (*node, outbound(metrics))).collect(),
+            lanes: [PeerLane::Urgent, PeerLane::Requests, PeerLane::Bulk].map(|of| (of, sent(links, of))).into(),
             dropped: dropped.into_iter().filter_map(|(verb, count)| Some((Verb::of(verb)?, count))).collect(),
             refused: [("stranger", closed.strangers), ("refused", closed.refused), ("crowded_out", closed.crowded_out)]
                 .into(),
@@ -204,6 +221,14 @@ impl Handler for Requests {
         let host_id = peer.identity.host_id;
         if host_id == self.shard.host_id() {
             let text = format!("/{} has host id {host_id} of the node that it talks to", peer.identity.address);
+            return Err(Refusal { reason: RefusalReason::Other, text });
+        }
+        // Whoever is dialled is to be the member that has the address. A connection that comes in tells nothing by its
+        // socket: that of a node that joins in the place of a member must be answered.
+        let topology = self.shard.topology();
+        let expected = topology.nodes().iter().find(|node| node.address == peer.socket);
+        if let Some(expected) = expected.filter(|node| node.host_id != host_id) {
+            let text = format!("/{} has host id {host_id}, not {}", peer.socket, expected.host_id);
             return Err(Refusal { reason: RefusalReason::Other, text });
         }
         if self.shard.has_left(host_id) {

@@ -34,6 +34,8 @@ const START_MAX: Duration = Duration::from_secs(120);
 pub(super) const AGREEMENT_MAX: Duration = Duration::from_secs(30);
 /// How long a change that nobody knows about may still come after its client has given up, virtual time.
 const LATE_CHANGES: Duration = Duration::from_secs(20);
+/// How long the leader may take to let all nodes vote once they are part of the ring.
+const VOTERS_CHOSEN: Duration = Duration::from_secs(5);
 
 /// What happened in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -86,6 +88,8 @@ pub fn run_missed_change(seed: u64) -> Result<(), String> {
     let mut run = ClusterRun::new(seed);
     (0..3).for_each(|_| run.add_node());
     run.all_ready("the first start")?;
+    // Until all three vote, the two that stay may be no majority.
+    run.sim.run_until(VOTERS_CHOSEN, || false);
     run.sim.crash(run.members[2].id);
     run.create_keyspace()?;
     run.start(2);

@@ -12,8 +12,10 @@ use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
 use crate::messages::data::PaxosReply;
 use crate::messages::{Message, Reply, Request};
+use crate::metadata;
 use crate::operations::{membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
+use crate::ports::Unreadable;
 use crate::replica::{self, counters, fragments, list_reads};
 use crate::shard_state::{Handlers, Shard};
 use crate::virtual_tables;
@@ -133,6 +135,11 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             let served = Box::pin(serve(shard, *request));
             let (reply, events) = shard.traced_for_peer(began, served).await;
             Reply::Traced { reply: Box::new(reply), events }
+        }
+        Request::Control(request) => {
+            let (verb, body) = *request;
+            let answer = Box::pin(metadata::peers::serve(shard, verb, &body)).await;
+            Reply::Control(answer.unwrap_or(Err(Unreadable)))
         }
         Request::Barrier(step) => Reply::Done(shard.barrier().arrive(step).await),
     }

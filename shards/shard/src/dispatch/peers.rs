@@ -10,7 +10,6 @@
 use crate::coordinator::{cas, counting, read};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
 use crate::messages::{Reply, Request};
-use crate::metadata;
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
@@ -55,15 +54,16 @@ impl From<Failure> for Stopped {
 /// Answers a request of another node.
 pub(crate) async fn serve(shard: &Shard, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
     let verb = Verb::of(verb);
-    // The metadata are on shard 0, and so are the connections over which other nodes ask for them.
-    if let Some(verb) = verb.filter(|verb| verb.is_urgent())
-        && shard.id() == ShardId(0)
-        && let Some(answer) = metadata::peers::serve(shard, verb, body).await
-    {
-        return answer;
-    }
     let answer = match verb {
         Some(Verb::Echo) if body.is_empty() => return Ok(Vec::new()),
+        // The metadata are on shard 0. The connections over which other nodes ask for them should be, too, but a node
+        // that found no free port that names this core reaches another one.
+        Some(verb) if verb.is_control() => {
+            return match shard.call(ShardId(0), Request::Control(Box::new((verb, body.to_vec())))).await {
+                Reply::Control(answer) => answer,
+                _ => Err(Unreadable),
+            };
+        }
         Some(verb) if !verb.is_urgent() => Box::pin(serve_data(shard, verb, body)).await,
         _ => return Err(Unreadable),
     };

@@ -10,8 +10,9 @@ pub(crate) mod data;
 pub(crate) mod schema;
 pub(crate) mod start;
 
-use crate::ports::SchemaChange;
+use crate::ports::{SchemaChange, Unreadable};
 use crate::query_trace::Events;
+use crate::verbs::Verb;
 use admin::{Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
 use cql::plan::Define;
 use data::{
@@ -157,6 +158,8 @@ pub enum Request {
         /// What is asked.
         request: Box<Request>,
     },
+    /// Serve a request of another node that is about the metadata. Sent to shard 0.
+    Control(Box<(Verb, Vec<u8>)>),
     /// Answer when every shard has arrived at the same step of stopping together. Sent to shard 0.
     Barrier(&'static str),
 }
@@ -192,6 +195,8 @@ pub enum Reply {
     Table(Result<TableAnswer, Failure>),
     /// The answer to [`Request::Split`]: a position in the log, if one was asked for.
     Split(Result<Option<LogPosition>, Failure>),
+    /// The answer to [`Request::Control`].
+    Control(Result<Vec<u8>, Unreadable>),
     /// The answer to [`Request::Traced`].
     Traced {
         /// The reply to the request inside.

@@ -9,16 +9,20 @@
 //!
 //! Invariants: a node that is no seed never makes a cluster; a node joins no cluster of another name or partitioner.
 
+use super::leaving::RingError;
 use super::membership::{announce_restart, create, own_member};
-use super::peers::{ClusterState, JoinAnswer, decoded};
+use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
 use crate::ports::PeerLane;
-use crate::shard_state::Shard;
+use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;
 use crate::verbs::Verb;
+use cluster::gossip::{ClockOffset, Clocks};
 use cluster::metadata::{Command, MemberState, Metadata, Rejected};
-use cluster::topology::Node;
+use cluster::topology::{Node, NodeIndex};
 use model::ShardMap;
+use runtime::Instant;
 use runtime::sync::join_all;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -40,7 +44,7 @@ const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 impl Shard {
     /// The seeds without this node.
     pub fn other_seeds(&self) -> Vec<SocketAddr> {
-        let own = self.config().storage_address().into();
+        let own = self.config().storage_address();
         self.config().seeds.iter().copied().filter(|seed| *seed != own).collect()
     }
 
@@ -77,7 +81,57 @@ impl Shard {
         if self.metadata().current().members.len() > 1 {
             self.catch_up().await;
         }
+        // The last run may have ended before it was part of the ring.
+        self.enter_ring_as_configured(runtime::now().after(JOIN_TIMEOUT)).await
+    }
+
+    /// Makes this node part of the ring if it is not, and if `join_ring` says so.
+    async fn enter_ring_as_configured(&self, deadline: Instant) -> Result<(), StartError> {
+        if self.member_state() != Some(MemberState::Joining) {
+            return Ok(());
+        }
+        if !self.config().join_ring {
+            tracing::info!("Not joining ring as requested. Use `nodetool join` to initiate ring joining");
+            return Ok(());
+        }
+        self.enter_ring(deadline)
+            .await
+            .map_err(|error| StartError::Failed(format!("the node did not become part of the ring: {error:?}")))
+    }
+
+    async fn enter_ring(&self, deadline: Instant) -> Result<(), ProposalError> {
+        tracing::info!("JOINING: Finish joining ring");
+        self.metadata().propose(&Command::FinishJoin { host_id: self.host_id() }, deadline).await?;
+        let own: SocketAddr = self.config().storage_address();
+        tracing::info!("Node /{own} state jump to NORMAL");
         Ok(())
+    }
+
+    /// Makes this node, a member without ranges, part of the ring. Returns false if it is part of it already. To be
+    /// called on shard 0.
+    ///
+    /// # Errors
+    /// The cluster did not agree.
+    pub async fn join_ring(&self) -> Result<bool, RingError> {
+        if self.member_state() != Some(MemberState::Joining) {
+            return Ok(false);
+        }
+        tracing::info!("Joining ring by operator request");
+        self.enter_ring(runtime::now().after(JOIN_TIMEOUT)).await?;
+        Ok(true)
+    }
+
+    /// The version of the schema that each other node that is believed to be alive serves; `None` if it does not say.
+    /// To be called on shard 0.
+    pub async fn schema_versions(&self) -> BTreeMap<Uuid, Option<Uuid>> {
+        let topology = self.topology();
+        let nodes = (0..topology.nodes().len() as u16).map(NodeIndex);
+        let asked = nodes.filter(|at| *at != topology.here() && topology.live().contains(*at));
+        let ask = |at: NodeIndex| {
+            let node = topology.node(at);
+            async move { (node.host_id, state_of(self, node).await.map(|state| state.state.schema_version)) }
+        };
+        join_all(asked.map(ask).collect()).await.into_iter().collect()
     }
 
     /// Hears what was decided while this node was down, if a majority can be reached; else it goes on with what it has,
@@ -99,18 +153,20 @@ impl Shard {
 }
 
 async fn join(shard: &Shard) -> Result<(), StartError> {
-    let own: SocketAddr = shard.config().storage_address().into();
+    let own: SocketAddr = shard.config().storage_address();
     let seeds = shard.other_seeds();
     let is_seed = shard.config().seeds.contains(&own);
     let began = runtime::now();
     loop {
-        let states = join_all(seeds.iter().map(|seed| state_of(shard, *seed)).collect()).await;
+        let strangers: Vec<Node> = seeds.iter().map(|seed| stranger(shard, *seed)).collect();
+        let states = join_all(strangers.iter().map(|seed| state_of(shard, seed)).collect()).await;
         let mut lower_seed_comes = false;
         for (seed, state) in seeds.iter().zip(&states) {
             match state {
-                Some(state) => {
+                Some(Told { state, ahead }) => {
                     check_cluster(shard, *seed, state)?;
                     if state.cluster_id.is_some() {
+                        check_clock(*seed, state.wall_micros, *ahead, shard.config().clock_skew_max)?;
                         return join_through(shard, *seed).await;
                     }
                     lower_seed_comes |= *seed < own;
@@ -140,12 +196,35 @@ fn stranger(shard: &Shard, address: SocketAddr) -> Node {
     }
 }
 
-/// What a seed says of its cluster; `None` if it does not answer.
-async fn state_of(shard: &Shard, seed: SocketAddr) -> Option<ClusterState> {
-    let deadline = runtime::now().after(ASK_TIMEOUT);
-    let node = stranger(shard, seed);
-    let call = shard.peers().call(&node, PeerLane::Urgent, Verb::ClusterState, &[], deadline);
-    decoded(&call.await.ok()?)
+/// What a node says of its cluster.
+struct Told {
+    state: ClusterState,
+    /// How far the node's clock is ahead of this node's.
+    ahead: ClockOffset,
+}
+
+/// What a node says of its cluster; `None` if it does not answer.
+async fn state_of(shard: &Shard, node: &Node) -> Option<Told> {
+    let began = runtime::now();
+    let call = shard.peers().call(node, PeerLane::Urgent, Verb::ClusterState, &[], began.after(ASK_TIMEOUT));
+    let state: ClusterState = decoded(&call.await.ok()?)?;
+    let now = Clocks { monotonic: Duration::from_nanos(runtime::now().0), wall: runtime::wall_micros() };
+    let ahead = ClockOffset::measured(now, Duration::from_nanos(began.0), state.wall_micros)?;
+    Some(Told { state, ahead })
+}
+
+/// Refuses to join while the clocks differ so much that later writes would lose against earlier ones.
+fn check_clock(seed: SocketAddr, wall_there: i64, ahead: ClockOffset, limit: Duration) -> Result<(), StartError> {
+    if !ahead.exceeds(limit) {
+        return Ok(());
+    }
+    let shown = |micros: i64| model::text::instant::format(micros / 1000);
+    let (theirs, own) = (shown(wall_there), shown(wall_there.saturating_sub(ahead.micros)));
+    let (differ, limit) = (ahead.micros.unsigned_abs() / 1000, limit.as_millis());
+    Err(StartError::Failed(format!(
+        "The clock of /{seed} says {theirs} where the clock of this node says {own}: they differ by {differ} ms, and \
+         at most {limit} ms (clock_skew_max) are allowed. Set the clocks right and start the node again."
+    )))
 }
 
 /// Refuses a cluster of another name or partitioner, with Cassandra's texts.
@@ -166,12 +245,16 @@ fn check_cluster(shard: &Shard, seed: SocketAddr, state: &ClusterState) -> Resul
 /// Joins the cluster that `seed` belongs to.
 async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError> {
     let host_id = shard.host_id();
-    let command = Command::Join { host_id, member: Box::new(own_member(shard)) };
+    let config = shard.config();
+    let factor = config.allocate_for_factor.filter(|_| config.initial_tokens.is_empty());
+    let allocation = factor.map(|factor| Allocation { tokens: config.num_tokens as u16, factor });
+    let command = Command::Join { host_id, member: Box::new(own_member(shard)) }.encode();
+    let request = encoded(&JoinRequest { command, allocation });
     let deadline = runtime::now().after(JOIN_TIMEOUT);
     tracing::info!(%seed, "JOINING: waiting for the cluster to take this node in");
     loop {
-        let (node, body) = (stranger(shard, seed), command.encode());
-        let answer = shard.peers().call(&node, PeerLane::Urgent, Verb::Join, &body, deadline).await;
+        let node = stranger(shard, seed);
+        let answer = shard.peers().call(&node, PeerLane::Urgent, Verb::Join, &request, deadline).await;
         match answer.ok().and_then(|answer| decoded(&answer)) {
             Some(JoinAnswer::Joined(_) | JoinAnswer::Refused(Rejected::KnownMember(_))) => break,
             Some(JoinAnswer::Refused(rejected)) => return Err(StartError::Failed(rejected.to_string())),
@@ -188,12 +271,28 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
     if runtime::timeout(left, is_member).await.is_none() {
         return Err(StartError::Failed(format!("the cluster of {seed} did not send its metadata")));
     }
-    let state = shard.metadata().current().members.get(&host_id).map(|member| member.state);
-    if state == Some(MemberState::Joining) {
-        let finished = shard.metadata().propose(&Command::FinishJoin { host_id }, deadline).await;
-        finished.map_err(|error| StartError::Failed(format!("the node did not become part of the ring: {error:?}")))?;
+    shard.enter_ring_as_configured(deadline).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clocks_that_differ_too_much_are_both_named() {
+        let (seed, limit) = (([127, 0, 0, 1], 7000).into(), Duration::from_secs(10));
+        let ahead = |micros| ClockOffset { micros, error_micros: 1_000 };
+        let checked = |micros| check_clock(seed, 1_795_446_000_000_000, ahead(micros), limit);
+        for micros in [0, 10_001_000, -10_001_000] {
+            assert!(checked(micros).is_ok(), "{micros}");
+        }
+        let Err(StartError::Failed(text)) = checked(-10_002_000) else { panic!("it is refused") };
+        assert_eq!(
+            text,
+            "The clock of /127.0.0.1:7000 says 2026-11-23T15:00:00Z where the clock of this node says \
+             2026-11-23T15:00:10.002Z: they differ by 10002 ms, and at most 10000 ms (clock_skew_max) are allowed. Set \
+             the clocks right and start the node again."
+        );
+        assert!(checked(10_002_000).is_err());
     }
-    let own: SocketAddr = shard.config().storage_address().into();
-    tracing::info!("Node /{own} state jump to NORMAL");
-    Ok(())
 }

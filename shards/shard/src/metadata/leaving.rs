@@ -10,7 +10,7 @@ use consensus::ProposeError;
 use model::schema::SYSTEM_KEYSPACES;
 use runtime::Instant;
 use std::collections::BTreeSet;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -105,19 +105,25 @@ impl Shard {
         self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await
     }
 
-    /// Removes the node at an address, whatever it does; an address that no node has is ignored. To be called on
-    /// shard 0.
+    /// Removes the node at an address, whatever it does; an address that no node has is ignored. Returns the address
+    /// for other nodes and the first token of the node, or of an address that no node has a random token. To be called
+    /// on shard 0.
     ///
     /// # Errors
     /// It is this node, or the cluster does not agree.
-    pub async fn assassinate(&self, address: IpAddr) -> Result<(), RingError> {
+    pub async fn assassinate(&self, address: IpAddr) -> Result<(SocketAddr, String), RingError> {
         let metadata = self.metadata().current();
         let found = metadata.members.iter().find(|(_, member)| member.address.ip() == address);
-        let Some((host_id, _)) = found else { return Ok(()) };
+        let Some((host_id, member)) = found else {
+            let tokens = self.partitioner().random_tokens(1, &mut runtime::rng::u64);
+            let token = tokens.first().map(|token| token.to_string()).unwrap_or_default();
+            return Ok((SocketAddr::new(address, self.config().storage_port), token));
+        };
         if *host_id == self.host_id() {
             return Err(RingError::Unsupported("Cannot remove self".into()));
         }
-        self.remove(*host_id, runtime::now().after(STEP_TIMEOUT)).await
+        self.remove(*host_id, runtime::now().after(STEP_TIMEOUT)).await?;
+        Ok((member.address, member.tokens.iter().min().cloned().unwrap_or_default()))
     }
 
     /// Gives the agreement of the cluster new voters, those members that are alive, when a majority of the old ones is

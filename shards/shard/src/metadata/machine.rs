@@ -4,11 +4,12 @@ use super::peer_rows;
 use super::rows::{Slot, slot_written};
 use super::snapshot::{self, Snapshot};
 use crate::definitions::step::{self, Prepared, Step};
+use crate::schema::local;
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
 use cluster::topology::Node;
 use consensus::{StateMachine, StoreError};
-use model::{Failure, Partitioner, ShardMap};
+use model::{Failure, Partitioner, RingToken, ShardMap};
 use uuid::Uuid;
 
 /// The metadata and the schema of this node.
@@ -58,6 +59,11 @@ impl Machine {
         for mutation in peer_rows::changes(&shard.schema(), shard.host_id(), (&before, &metadata), timestamp) {
             shard.store().apply(mutation, true).await.map_err(|error| StoreError(error.to_string()))?;
         }
+        if let Some(tokens) = new_tokens(shard, &before, &metadata) {
+            let own = &shard.identity().tokens;
+            let changed = local::tokens_changed(&shard.schema(), (own, &tokens), timestamp);
+            shard.store().apply(changed, true).await.map_err(|error| StoreError(error.to_string()))?;
+        }
         let stored = slot_written(&shard.schema(), Slot::Metadata, metadata.encode(), timestamp);
         shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;
@@ -65,6 +71,14 @@ impl Machine {
         shard.metadata().advance(metadata);
         Ok(())
     }
+}
+
+/// The tokens that this node has got by joining, if they are others than those that it was made with.
+fn new_tokens(shard: &Shard, before: &Metadata, after: &Metadata) -> Option<Vec<RingToken>> {
+    let host_id = shard.host_id();
+    let member = after.members.get(&host_id).filter(|_| !before.members.contains_key(&host_id))?;
+    let tokens = member.tokens_in(shard.partitioner());
+    (tokens != shard.identity().tokens).then_some(tokens)
 }
 
 /// The members as nodes, as this one places data on them. The metadata may still have the number of cores that it had

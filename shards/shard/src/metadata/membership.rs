@@ -16,7 +16,6 @@ use consensus::{Config, Group, Timings};
 use engine::Store;
 use model::Schema;
 use runtime::Class;
-use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The oldest and the newest version of messages between nodes that this program speaks.
@@ -44,7 +43,7 @@ pub(super) fn own_member(shard: &Shard) -> Member {
     Member {
         state: MemberState::Normal,
         address: node.address,
-        native_address: SocketAddr::new(config.rpc_address, config.native_port),
+        native_address: config.native_address(),
         data_center: node.data_center,
         rack: node.rack,
         tokens: node.tokens.iter().map(|token| token.to_string()).collect(),
@@ -120,6 +119,10 @@ fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), StartError>
     if metadata.cluster_name != config.cluster_name {
         let (saved, configured) = (&metadata.cluster_name, &config.cluster_name);
         return refuse(format!("Saved cluster name {saved} != configured name {configured}"));
+    }
+    if config.num_tokens != member.tokens.len() {
+        let (before, now) = (member.tokens.len(), config.num_tokens);
+        return refuse(format!("Cannot change the number of tokens from {before} to {now}"));
     }
     for (what, flag, now, before) in [
         ("data center", "ignore_dc", &config.data_center, &member.data_center),

@@ -4,16 +4,18 @@
 //! |---|---|---|
 //! | METADATA_LOG_REQ | a message of the group | the group's answer |
 //! | CLUSTER_STATE_REQ | nothing | [`ClusterState`] in postcard's encoding |
-//! | JOIN_REQ | an encoded [`Command::Join`] | [`JoinAnswer`] in postcard's encoding |
+//! | JOIN_REQ | [`JoinRequest`] in postcard's encoding | [`JoinAnswer`] in postcard's encoding |
 //! | EPOCH_WAIT_REQ | an epoch, u64 little-endian | nothing, once the node has applied that entry |
 
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
+use crate::schema::local::TOKENS_MAX;
 use crate::shard_state::{ProposalError, Shard};
 use crate::verbs::Verb;
-use cluster::metadata::{Command, Rejected};
+use cluster::allocation::allocate;
+use cluster::metadata::{Command, Member, Rejected};
 use cluster::topology::Node;
 use consensus::{Transport, Unreachable};
-use model::Partitioner;
+use model::{Partitioner, RingToken};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 use uuid::Uuid;
@@ -33,6 +35,28 @@ pub(super) struct ClusterState {
     pub(super) cluster_name: String,
     /// The simple name of the partitioner.
     pub(super) partitioner: String,
+    /// The version of the schema that the node serves.
+    pub(super) schema_version: Uuid,
+    /// What the node's clock says, microseconds since 1970.
+    pub(super) wall_micros: i64,
+}
+
+/// A node wants to join.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct JoinRequest {
+    /// An encoded [`Command::Join`].
+    pub(super) command: Vec<u8>,
+    /// Which tokens to choose for it; `None` if the command has them.
+    pub(super) allocation: Option<Allocation>,
+}
+
+/// Tokens that are to be chosen for a node that joins.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(super) struct Allocation {
+    /// How many.
+    pub(super) tokens: u16,
+    /// With this replication factor, nodes are to have equal shares of data.
+    pub(super) factor: u32,
 }
 
 /// What came of a request to join.
@@ -83,10 +107,15 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
             Some(group) => Ok(group.handle(body).await),
             None => Err(Unreadable),
         }),
-        Verb::ClusterState => Some(Ok(encoded(&state_of(shard)))),
-        Verb::Join => Some(match Command::decode(body) {
-            Ok(command @ Command::Join { .. }) => Ok(encoded(&join(shard, &command).await)),
-            _ => Err(Unreadable),
+        Verb::ClusterState => Some(if body.is_empty() { Ok(encoded(&state_of(shard))) } else { Err(Unreadable) }),
+        Verb::Join => Some(match decoded::<JoinRequest>(body) {
+            Some(request) => match Command::decode(&request.command) {
+                Ok(Command::Join { host_id, member }) => {
+                    Ok(encoded(&join(shard, host_id, *member, request.allocation).await))
+                }
+                _ => Err(Unreadable),
+            },
+            None => Err(Unreadable),
         }),
         Verb::AwaitEpoch => Some(match body.try_into() {
             Ok(epoch) => {
@@ -106,13 +135,27 @@ fn state_of(shard: &Shard) -> ClusterState {
         cluster_id: (!metadata.cluster_id.is_nil()).then_some(metadata.cluster_id),
         cluster_name: shard.config().cluster_name.clone(),
         partitioner: shard.config().partitioner.simple_name().into(),
+        schema_version: shard.schema().version,
+        wall_micros: runtime::wall_micros(),
     }
 }
 
 /// Proposes that a node joins, on its behalf.
-async fn join(shard: &Shard, command: &Command) -> JoinAnswer {
-    match shard.metadata().propose(command, runtime::now().after(JOIN_TIMEOUT)).await {
+async fn join(shard: &Shard, host_id: Uuid, mut member: Member, allocation: Option<Allocation>) -> JoinAnswer {
+    if let Some(Allocation { tokens, factor }) = allocation {
+        let metadata = shard.metadata().current();
+        let new = member.node(host_id, shard.partitioner());
+        let count = usize::from(tokens).clamp(1, TOKENS_MAX);
+        let tokens = allocate(&metadata.claims(), &new, count, factor, &mut runtime::rng::u64);
+        member.tokens = tokens.iter().map(RingToken::to_string).collect();
+    }
+    let command = Command::Join { host_id, member: Box::new(member) };
+    match shard.metadata().propose(&command, runtime::now().after(JOIN_TIMEOUT)).await {
         Ok(epoch) => JoinAnswer::Joined(epoch),
+        // Another node that joined at the same time got a token that was chosen for this one.
+        Err(ProposalError::Rejected(taken @ Rejected::TokenTaken { .. })) if allocation.is_some() => {
+            JoinAnswer::NotNow(taken.to_string())
+        }
         Err(ProposalError::Rejected(rejected)) => JoinAnswer::Refused(rejected),
         Err(ProposalError::NotMade(text) | ProposalError::Unknown(text)) => JoinAnswer::NotNow(text),
     }
@@ -134,12 +177,22 @@ mod tests {
 
     #[test]
     fn answers_keep_their_bytes() {
-        let state =
-            ClusterState { cluster_id: Some(Uuid::from_u128(1)), cluster_name: "C".into(), partitioner: "P".into() };
+        let state = ClusterState {
+            cluster_id: Some(Uuid::from_u128(1)),
+            cluster_name: "C".into(),
+            partitioner: "P".into(),
+            schema_version: Uuid::from_u128(2),
+            wall_micros: -3,
+        };
         let bytes = encoded(&state);
-        assert_eq!(bytes, [&[1, 16][..], &[0; 15], &[1, 1, b'C', 1, b'P']].concat());
+        let expected = [&[1, 16][..], &[0; 15], &[1, 1, b'C', 1, b'P', 16], &[0; 15], &[2, 5]].concat();
+        assert_eq!(bytes, expected);
         assert_eq!(decoded(&bytes), Some(state));
         assert_eq!(decoded::<ClusterState>(&[&bytes[..], &[0]].concat()), None);
+        let request = JoinRequest { command: vec![7], allocation: Some(Allocation { tokens: 16, factor: 3 }) };
+        let bytes = encoded(&request);
+        assert_eq!(bytes, [1, 7, 1, 16, 3]);
+        assert_eq!(decoded(&bytes), Some(request));
         for (answer, bytes) in [
             (JoinAnswer::Joined(300), vec![0, 0xac, 2]),
             (JoinAnswer::Refused(Rejected::LastMember), vec![1, 8]),

@@ -8,9 +8,10 @@ use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::topology::{Node, NodeIndex, Topology};
 use model::Failure;
-use runtime::Instant;
 use runtime::sync::join_all;
+use runtime::{Class, Instant};
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -88,12 +89,62 @@ const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Pause before a node is asked again.
 const CONFIRMATION_PAUSE: Duration = Duration::from_millis(20);
 
+/// How long links to a node are kept after it has left.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);
+
 /// Most nodes of a cluster.
 const NODES_MAX: usize = u16::MAX as usize;
 
+/// The addresses at which there is no node any more.
+fn addresses_gone<'n>(before: &'n [Node], after: &'n [Node]) -> impl Iterator<Item = SocketAddr> {
+    let stays = |node: &&Node| after.iter().any(|now| now.address == node.address);
+    before.iter().filter(move |node| !stays(node)).map(|node| node.address)
+}
+
+/// Ends the links to an address where there is no node any more. Not at once, because the node that has left is to hear
+/// that it has.
+async fn forget_later(shard: Shard, address: SocketAddr) {
+    runtime::sleep(FORGOTTEN_AFTER).await;
+    if shard.topology().nodes().iter().all(|node| node.address != address) {
+        shard.peers().forget(address);
+    }
+}
+
 /// Places data on the nodes of `members` on this core, unless it knows later ones.
 pub(crate) fn adopt(shard: &Shard, members: &Members) {
-    if members.epoch >= shard.topology().epoch() {
+    let before = shard.topology();
+    if members.epoch >= before.epoch() {
+        for address in addresses_gone(before.nodes(), &members.nodes) {
+            runtime::spawn_in(Class::Background, forget_later(shard.clone(), address));
+        }
         shard.set_topology(Topology::new(members.nodes.clone(), members.here, members.epoch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::{Partitioner, ShardMap};
+
+    #[test]
+    fn links_end_where_there_is_no_node_any_more() {
+        let node = |host_id: u128, address: u8| Node {
+            host_id: Uuid::from_u128(host_id),
+            address: ([127, 0, 0, address], 7000).into(),
+            data_center: String::new(),
+            rack: String::new(),
+            shards: ShardMap::new(Partitioner::Murmur3, 1),
+            tokens: Vec::new(),
+        };
+        let gone = |before: &[Node], after: &[Node]| -> Vec<u8> {
+            let last = |address: SocketAddr| address.to_string().as_bytes()["127.0.0.".len()] - b'0';
+            addresses_gone(before, after).map(last).collect()
+        };
+        let three = [node(1, 1), node(2, 2), node(3, 3)];
+        assert_eq!(gone(&three, &three), [0; 0]);
+        assert_eq!(gone(&three[..2], &three), [0; 0], "one joins");
+        assert_eq!(gone(&three, &three[..2]), [3], "one leaves");
+        assert_eq!(gone(&three, &[node(1, 1), node(2, 2), node(3, 4)]), [3], "one has moved");
+        assert_eq!(gone(&three, &[node(1, 1), node(2, 2), node(4, 3)]), [0; 0], "another has its address");
     }
 }

@@ -42,7 +42,7 @@ impl Shard {
     pub async fn refresh_size_estimates(&self) -> Result<(), Failure> {
         let _pass = self.enter()?;
         let schema = self.schema();
-        let ends = primary_ranges(self.tokens(), &self.partitioner().minimum());
+        let ends = primary_ranges(&self.tokens(), &self.partitioner().minimum());
         let ranges: Arc<[TokenRange]> =
             ends.iter().map(|(after, until)| TokenRange::between(after.clone(), until.clone())).collect();
         let (mut by_size, mut by_table) = (Estimates::new(), Estimates::new());

@@ -94,20 +94,24 @@ impl Stored {
 }
 
 impl Identity {
-    /// A new node's identity, with the tokens in `given`, or random ones if that is empty. `random` gives uniform
-    /// words; `count` is `num_tokens`, 1 to [`TOKENS_MAX`].
+    /// A new node's identity, with the tokens in `given`, or if that is empty those of the first node of a cluster: at
+    /// equal distances if `is_spaced`, else random ones. `random` gives uniform words; `count` is `num_tokens`, 1 to
+    /// [`TOKENS_MAX`].
     pub(crate) fn new(
         partitioner: Partitioner,
         count: usize,
         given: &[RingToken],
+        is_spaced: bool,
         random: &mut dyn FnMut() -> u64,
     ) -> Identity {
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&random().to_le_bytes());
         bytes[8..].copy_from_slice(&random().to_le_bytes());
         let host_id = uuid::Builder::from_random_bytes(bytes).into_uuid();
+        let count = count.clamp(1, TOKENS_MAX);
         let tokens = match given.is_empty() {
-            true => partitioner.random_tokens(count.clamp(1, TOKENS_MAX), random),
+            true if is_spaced => cluster::allocation::first(partitioner, count, random),
+            true => partitioner.random_tokens(count, random),
             false => given.iter().cloned().collect::<BTreeSet<RingToken>>(),
         };
         Identity { host_id, tokens: tokens.into_iter().collect(), generation: 0 }
@@ -117,7 +121,7 @@ impl Identity {
     pub(crate) fn node(&self, config: &Config, shards: u16) -> Node {
         Node {
             host_id: self.host_id,
-            address: config.storage_address().into(),
+            address: config.storage_address(),
             data_center: config.data_center.clone(),
             rack: config.rack.clone(),
             shards: ShardMap::new(config.partitioner, shards),
@@ -147,7 +151,7 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
     let port = |port: u16| i32::from(port).to_be_bytes();
     let mut row = RowWriter::new(table, &[], timestamp);
     row.set("bootstrapped", "COMPLETED")
-        .set("broadcast_address", inet(config.listen_address))
+        .set("broadcast_address", inet(config.storage_address().ip()))
         .set("broadcast_port", port(config.storage_port))
         .set("cluster_name", config.cluster_name.as_str())
         .set("cql_version", CQL_VERSION)
@@ -160,9 +164,26 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
         .set("partitioner", schema.partitioner.class_name())
         .set("rack", config.rack.as_str())
         .set("release_version", RELEASE_VERSION)
-        .set("rpc_address", inet(config.rpc_address))
+        .set("rpc_address", inet(config.native_address().ip()))
         .set("rpc_port", port(config.native_port));
     for token in &identity.tokens {
+        row.element("tokens", token.to_string().as_bytes(), &[]);
+    }
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
+}
+
+/// The mutation that replaces the tokens of the node.
+pub(crate) fn tokens_changed(
+    schema: &Schema,
+    (before, after): (&[RingToken], &[RingToken]),
+    timestamp: i64,
+) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    for token in before.iter().filter(|token| !after.contains(token)) {
+        row.remove_element("tokens", token.to_string().as_bytes(), timestamp.div_euclid(1_000_000));
+    }
+    for token in after {
         row.element("tokens", token.to_string().as_bytes(), &[]);
     }
     local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))

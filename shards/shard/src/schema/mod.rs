@@ -185,7 +185,13 @@ pub(crate) async fn settle(config: &Config, store: &Store, loaded: &Loaded) -> R
 
     let identity = match &loaded.identity {
         Some(identity) => identity.clone(),
-        None => Identity::new(config.partitioner, config.num_tokens, &config.initial_tokens, &mut runtime::rng::u64),
+        None => Identity::new(
+            config.partitioner,
+            config.num_tokens,
+            &config.initial_tokens,
+            config.allocate_for_factor.is_some(),
+            &mut runtime::rng::u64,
+        ),
     };
     let identity = identity.restarted(now_in_seconds);
     for keyspace in loaded.outdated.iter().filter_map(|name| schema.keyspace(name)) {

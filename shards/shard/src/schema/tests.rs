@@ -416,7 +416,7 @@ fn dropping_deletes_what_creating_wrote() {
 
 fn identity(count: usize) -> Identity {
     let mut word = 0u64;
-    Identity::new(model::Partitioner::Murmur3, count, &[], &mut || {
+    Identity::new(model::Partitioner::Murmur3, count, &[], false, &mut || {
         word = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
         word
     })

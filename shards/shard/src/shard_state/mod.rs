@@ -130,9 +130,13 @@ impl Shard {
         self.inner.identity.host_id
     }
 
-    /// The node's tokens in ascending order.
-    pub fn tokens(&self) -> &[RingToken] {
-        &self.inner.identity.tokens
+    /// The node's tokens in ascending order: those that it claimed when it joined. To be asked on shard 0.
+    pub fn tokens(&self) -> Vec<RingToken> {
+        let metadata = self.metadata().current();
+        match metadata.members.get(&self.host_id()) {
+            Some(member) => member.tokens_in(self.partitioner()),
+            None => self.inner.identity.tokens.clone(),
+        }
     }
 
     /// The gossip generation of this start, seconds since 1970.

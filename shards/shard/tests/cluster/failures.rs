@@ -255,7 +255,8 @@ fn bytes_that_are_no_request_are_refused() {
     };
     assert_eq!(serve(&mut world, Verb::Echo as u8, Vec::new()), Ok(Vec::new()));
     let mut below = model::arbitrary::generator(5);
-    for verb in 0..=u8::MAX {
+    // The group judges its own messages, whatever core they come to.
+    for verb in (0..=u8::MAX).filter(|verb| *verb != Verb::MetadataLog as u8) {
         assert!(serve(&mut world, verb, vec![1]).is_err(), "{verb:#x}");
         let head = [&[1][..], &world.epoch.to_le_bytes()].concat();
         let table = TableId([0; 16]);

@@ -19,5 +19,6 @@ pub(crate) async fn drain(node: &NodeState) -> Result<(), CommandError> {
     node.drain.set();
     node.drained.wait().await;
     node.shard.on_every_shard(TableVerb::FlushAll).await?;
+    tracing::info!("DRAINED");
     Ok(())
 }

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 pub(crate) fn info(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     // Addresses that have no names are shown without the slash that separates a name from an address.
     let slash = if request.has("-r") { "" } else { "/" };
+    node.gossip.mark_left();
     node.gossip.view(|gossiper| {
         for (address, state) in gossiper.states() {
             let _ = writeln!(out, "{slash}{}", address.ip());

@@ -148,7 +148,7 @@ pub(crate) async fn get_sstables(node: &NodeState, request: &Request, out: &mut 
 pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
     let columns = table.partition_key();
     if let [column] = columns {
-        return model::text::from_quoted(&column.cql_type, text).map_err(|error| error.0);
+        return component_of(&column.cql_type, text);
     }
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut characters = text.chars().peekable();
@@ -165,7 +165,7 @@ pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
     }
     let mut components = Vec::new();
     for (column, part) in columns.iter().zip(&parts) {
-        let bytes = model::text::from_quoted(&column.cql_type, part).map_err(|error| error.0)?;
+        let bytes = component_of(&column.cql_type, part)?;
         if bytes.len() > usize::from(u16::MAX) {
             return Err(format!("{} bytes are too many for a component of a key", bytes.len()));
         }
@@ -174,4 +174,15 @@ pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
     let mut key = Vec::new();
     model::key::push_composite(components.iter().map(Vec::as_slice), &mut key);
     Ok(key)
+}
+
+/// The bytes of one column of a key. A text that is no number is refused in the words of Java's parser, which is what
+/// nodetool shows.
+fn component_of(cql_type: &CqlType, text: &str) -> Result<Vec<u8>, String> {
+    model::text::from_quoted(cql_type, text).map_err(|error| match cql_type {
+        CqlType::Tinyint | CqlType::Smallint | CqlType::Int | CqlType::Bigint | CqlType::Counter => {
+            format!("For input string: \"{text}\"")
+        }
+        _ => error.0,
+    })
 }

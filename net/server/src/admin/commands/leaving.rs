@@ -1,34 +1,42 @@
-//! Commands that take nodes out of the ring: `decommission`, `removenode`, `assassinate`; and `recoveragreement`, which
-//! Cassandra does not have.
+//! Commands that take nodes into the ring and out of it: `join`, `decommission`, `removenode`, `assassinate`; and
+//! `recoveragreement`, which Cassandra does not have.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
-use crate::node_state::NodeState;
+use crate::node_state::{LeavingState, NodeState};
 use shard::RingError;
 use std::net::IpAddr;
 use uuid::Uuid;
 
 /// What `recoveragreement` says of itself.
 const RECOVERY_WARNING: &str = "A majority of the nodes that vote on changes of the schema and of the ring must be lost \
-                                for good: changes that only they had are lost, and they must never start again with \
-                                their data.";
+                                for good: changes that only they had are lost. Wipe the data directories of the lost \
+                                nodes before any of them starts again, also those of nodes that are only cut off.";
 
-/// A refusal as Cassandra's nodetool tells it: `nodetool: TEXT`, exit code 1.
-fn refused(text: &str) -> CommandError {
-    CommandError::ToStderr(format!("nodetool: {text}\nSee 'nodetool help' or 'nodetool help <command>'.\n"))
+/// `join`: a node that was started with `join_ring: false` becomes part of the ring.
+pub(crate) async fn join(node: &NodeState) -> Result<(), CommandError> {
+    match node.shard.join_ring().await.map_err(failed)? {
+        true => Ok(()),
+        false => usage("This node has already joined the ring."),
+    }
 }
 
 /// `decommission`: the node gives up its place, and serves no more clients.
 pub(crate) async fn decommission(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
-    if node.shard.has_left(node.shard.host_id()) {
+    if node.has_left() {
         out.push_str("Node was already decommissioned.\n");
         return Ok(());
     }
+    if node.leaving.replace(LeavingState::UnderWay) == LeavingState::UnderWay {
+        return usage("Unsupported operation: Node is still decommissioning.");
+    }
     let done = node.shard.decommission(request.has("-f")).await;
+    node.leaving.set(if done.is_ok() { LeavingState::None } else { LeavingState::Failed });
     done.map_err(|error| match error {
-        RingError::Unsupported(text) => refused(&format!("Unsupported operation: {text}")),
+        RingError::Unsupported(text) => CommandError::Usage(format!("Unsupported operation: {text}")),
         RingError::Failed(text) => CommandError::Failed(text),
     })?;
+    node.gossip.leave();
     tracing::info!("DECOMMISSIONED");
     node.drain.set();
     node.drained.wait().await;
@@ -45,7 +53,8 @@ pub(crate) async fn remove_node(node: &NodeState, request: &Request, out: &mut S
             Ok(())
         }
         Some(text) => {
-            let host_id: Uuid = text.parse().map_err(|_| refused(&format!("Invalid UUID string: {text}")))?;
+            let host_id: Uuid =
+                text.parse().map_err(|_| CommandError::Usage(format!("Invalid UUID string: {text}")))?;
             node.shard.remove_node(host_id).await.map_err(failed)
         }
     }
@@ -56,13 +65,16 @@ pub(crate) async fn assassinate(node: &NodeState, request: &Request) -> Result<(
     let Some(text) = request.arguments.first() else { return usage("Required parameters are missing: ip_address") };
     let address: IpAddr =
         text.parse().map_err(|_| CommandError::Failed(format!("{text}: Name or service not known")))?;
-    node.shard.assassinate(address).await.map_err(failed)
+    node.gossip.convict(address);
+    let (address, token) = node.shard.assassinate(address).await.map_err(failed)?;
+    node.gossip.assassinate(address, &token);
+    Ok(())
 }
 
 /// `recoveragreement --force`: makes the members that are alive those that vote.
 pub(crate) async fn recover(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     if !request.has("-f") {
-        return Err(refused(&format!("{RECOVERY_WARNING} Say so with --force.")));
+        return usage(format!("{RECOVERY_WARNING} Say so with --force."));
     }
     let voters = node.shard.recover_agreement().await.map_err(failed)?;
     out.push_str(RECOVERY_WARNING);

@@ -3,12 +3,15 @@
 mod compact;
 mod compaction;
 mod compaction_history;
+mod describe_cluster;
 mod flush;
 mod gossip;
 mod imports;
 mod leaving;
+mod network;
 mod node_info;
 mod proxy_histograms;
+mod ranges;
 mod ring;
 mod shard_stats;
 mod snapshots;
@@ -29,7 +32,11 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "version" => node_info::version(request, out),
         "info" => node_info::info(node, request, out).await,
         "statusbinary" => node_info::status_binary(node, out),
-        "describecluster" => node_info::describe_cluster(node, out),
+        "describecluster" => describe_cluster::describe(node, out).await,
+        "join" => leaving::join(node).await,
+        "netstats" => network::statistics(node, out).await,
+        "describering" => ranges::describe_ring(node, request, out),
+        "getendpoints" => ranges::endpoints(node, request, out),
         "gossipinfo" => gossip::info(node, request, out),
         "failuredetector" => gossip::failure_detector(node, out),
         "statusgossip" => gossip::status(node, out),

@@ -1,17 +1,14 @@
-//! Commands about the node: `version`, `info`, `statusbinary`, `describecluster`.
+//! Commands about the node: `version`, `info`, `statusbinary`.
 
 use super::table_names::keyspaces;
 use crate::admin::error::CommandError;
 use crate::admin::number_format::file_size;
 use crate::admin::protocol::Request;
 use crate::config::RELEASE_VERSION;
-use crate::node_state::NodeState;
-use cluster::gossip::{ApplicationState, Gossiper};
+use crate::node_state::{LeavingState, NodeState};
 use cluster::metadata::MemberState;
-use cluster::topology::Node;
 use model::schema::SYSTEM_KEYSPACES;
 use shard::{CacheMetrics, TableStatistics};
-use std::collections::BTreeMap;
 use std::fmt::Write;
 
 const NANOS_PER_MICROSECOND: f64 = 1e3;
@@ -86,6 +83,11 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let load = load(node).await?;
     let config = shard.node_config();
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
+    // Cassandra's gossip has none while it does not run.
+    let generation = match node.gossip.is_running() {
+        true => node.gossip.view(|gossiper| gossiper.own().generation),
+        false => 0,
+    };
     let used = runtime::machine::resident_memory_bytes().unwrap_or_default();
     // Shown for the caches that do not exist here.
     let none = "entries 0, size 0 bytes, capacity 0 bytes, 0 hits, 0 requests, NaN recent hit rate, \
@@ -97,7 +99,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
         ("Native Transport active", (serves && node.config.start_native_transport).to_string()),
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
-        ("Generation No", node.gossip.view(|gossiper| gossiper.own().generation).to_string()),
+        ("Generation No", generation.to_string()),
         ("Uptime (seconds)", runtime::now().since(node.started).as_secs().to_string()),
         ("Heap Memory (MB)", memory),
         ("Off Heap Memory (MB)", format!("{:.2}", mib(load.filter_bytes + load.chunk_bytes))),
@@ -112,97 +114,30 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
         ("Percent Repaired", format!("{:?}%", percent_repaired(node).await?)),
     ];
     let tokens = shard.tokens();
-    match tokens {
+    let is_in_the_ring = matches!(shard.member_state(), Some(MemberState::Normal | MemberState::Leaving));
+    match tokens.as_slice() {
+        _ if !is_in_the_ring => lines.push(("Token", "(node is not joined to the cluster)".into())),
         [token] => lines.push(("Token", token.to_string())),
         _ if request.has("-T") => lines.extend(tokens.iter().map(|token| ("Token", token.to_string()))),
         _ => lines.push(("Token", format!("(invoke with -T/--tokens to see all {} tokens)", tokens.len()))),
     }
-    lines.push(("Bootstrap state", "COMPLETED".into()));
-    for never in ["Bootstrap failed", "Decommissioning", "Decommission failed"] {
-        lines.push((never, "false".into()));
-    }
+    let bootstrap = match shard.member_state() {
+        _ if node.has_left() => "DECOMMISSIONED",
+        Some(MemberState::Joining) => "NEEDS_BOOTSTRAP",
+        _ => "COMPLETED",
+    };
+    let leaving = node.leaving.get();
+    lines.extend([
+        ("Bootstrap state", bootstrap.into()),
+        // A node that did not become a member does not go on.
+        ("Bootstrap failed", "false".into()),
+        ("Decommissioning", (leaving == LeavingState::UnderWay).to_string()),
+        ("Decommission failed", (leaving == LeavingState::Failed).to_string()),
+    ]);
     for (name, value) in lines {
         let _ = writeln!(out, "{name:<23}: {value}");
     }
     Ok(())
-}
-
-/// `describecluster`.
-pub(crate) fn describe_cluster(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
-    let shard = &node.shard;
-    let config = shard.node_config();
-    let schema = shard.schema();
-    let topology = shard.topology();
-    let metadata = shard.cluster_metadata();
-    let is_up = |member: &Node| node.gossip.view(|gossiper| gossiper.is_alive(member.address));
-    let told = |member: &Node, number: ApplicationState| {
-        let value = |gossiper: &Gossiper| Some(gossiper.state(member.address)?.value(number)?.to_owned());
-        node.gossip.view(value).unwrap_or_else(|| "UNKNOWN".into())
-    };
-    let (mut schemas, mut versions): (BTreeMap<String, Vec<String>>, BTreeMap<String, Vec<String>>) =
-        Default::default();
-    let mut unreachable = Vec::new();
-    for member in topology.nodes() {
-        match is_up(member) {
-            true => {
-                let version = match member.host_id == shard.host_id() {
-                    true => schema.version.to_string(),
-                    false => told(member, ApplicationState::SCHEMA),
-                };
-                schemas.entry(version).or_default().push(member.address.ip().to_string());
-            }
-            false => unreachable.push(member.address.ip().to_string()),
-        }
-        let release = told(member, ApplicationState::RELEASE_VERSION);
-        versions.entry(release).or_default().push(member.address.to_string());
-    }
-    let _ = write!(
-        out,
-        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
-         \tSchema versions:\n",
-        config.cluster_name,
-        node.config.snitch.class_name(),
-        config.partitioner.class_name(),
-    );
-    for (version, nodes) in &schemas {
-        let _ = writeln!(out, "\t\t{version}: [{}]\n", nodes.join(", "));
-    }
-    if !unreachable.is_empty() {
-        let _ = writeln!(out, "\t\tUNREACHABLE: [{}]\n", unreachable.join(", "));
-    }
-    let in_state = |state| metadata.members.values().filter(|member| member.state == state).count();
-    let _ = write!(
-        out,
-        "Stats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: 0\n\tLeaving: {}\n\tUnreachable: {}\n\n\
-         Data Centers: \n",
-        topology.nodes().len() - unreachable.len(),
-        in_state(MemberState::Joining),
-        in_state(MemberState::Leaving),
-        unreachable.len(),
-    );
-    for data_center in topology.data_centers() {
-        let here = || topology.nodes().iter().filter(|member| member.data_center == *data_center);
-        let down = here().filter(|member| !is_up(member)).count();
-        let _ = writeln!(out, "\t{data_center} #Nodes: {} #Down: {down}", here().count());
-    }
-    out.push_str("\nDatabase versions:\n");
-    for (version, nodes) in &versions {
-        let _ = writeln!(out, "\t{version}: [{}]", nodes.join(", "));
-    }
-    out.push_str("\nKeyspaces:\n");
-    for keyspace in keyspaces(&schema) {
-        let (class, options) = &replication(keyspace);
-        let options: Vec<String> = options.iter().map(|(name, value)| format!("{name}={value}")).collect();
-        let _ = writeln!(out, "\t{} -> Replication class: {class} {{{}}}", keyspace.name, options.join(", "));
-    }
-    Ok(())
-}
-
-/// The replication of a keyspace: its class without the package, and its options.
-pub(crate) fn replication(keyspace: &model::Keyspace) -> (String, Vec<(String, String)>) {
-    let class = keyspace.replication.class.rsplit('.').next().unwrap_or_default();
-    let options = keyspace.replication.options.iter().map(|(name, value)| (name.clone(), value.clone()));
-    (class.to_owned(), options.collect())
 }
 
 #[cfg(test)]

@@ -15,7 +15,12 @@ pub(super) const KEYS: &[Key] = &[
         "Murmur3, Random, ByteOrdered or OrderPreserving; a data directory keeps the one that it was made with",
     ),
     unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
-    unused("allocate_tokens_for_local_replication_factor", INTEGER, "", ALONE),
+    read(
+        "allocate_tokens_for_local_replication_factor",
+        INTEGER,
+        "",
+        "3 if it is not given, as in Cassandra's own file; under Murmur3Partitioner only",
+    ),
     unused("auto_bootstrap", FLAG, "true", ALONE),
     read("seed_provider", CLASS, "", "`SimpleSeedProvider`; without it, the node is its own seed"),
     read(
@@ -28,13 +33,13 @@ pub(super) const KEYS: &[Key] = &[
     refused("listen_interface", TEXT, "", "interfaces are not looked up; `listen_address` takes an address"),
     unused("listen_interface_prefer_ipv6", FLAG, "false", "belongs to `listen_interface`"),
     unused("listen_on_broadcast_address", FLAG, "false", ALONE),
-    read("broadcast_address", TEXT, "", "the same as `listen_address`"),
+    read("broadcast_address", TEXT, "", "what other nodes are told; the node listens on `listen_address` only"),
     read("storage_port", INTEGER, "7000", ""),
-    unused("ssl_storage_port", INTEGER, "7001", ALONE),
+    refused("ssl_storage_port", INTEGER, "7001", "connections between nodes are not encrypted"),
     read("rpc_address", TEXT, "", "a loopback address"),
     refused("rpc_interface", TEXT, "", "interfaces are not looked up; `rpc_address` takes an address"),
     unused("rpc_interface_prefer_ipv6", FLAG, "false", "belongs to `rpc_interface`"),
-    read("broadcast_rpc_address", TEXT, "", "the same as `rpc_address`"),
+    read("broadcast_rpc_address", TEXT, "", "what clients are told"),
     unused("rpc_keepalive", FLAG, "true", "connections always have TCP keepalive"),
     unused("dynamic_snitch", FLAG, "true", ALONE),
     unused("dynamic_snitch_badness_threshold", DECIMAL, "1.0", ALONE),
@@ -118,6 +123,20 @@ pub(super) const KEYS: &[Key] = &[
         "chooses the version of SSTables",
     )
     .applied("NONE"),
+    read(
+        "join_ring",
+        FLAG,
+        "true",
+        "Cassandra's `-Dcassandra.join_ring`: false for a node that owns no ranges until `nodetool join`",
+    )
+    .own(),
+    read(
+        "clock_skew_max",
+        INT_MILLISECONDS,
+        "10s",
+        "a node whose clock differs by more from that of a seed does not join its cluster",
+    )
+    .own(),
     read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),
     read("guardrails_apply_to_anonymous", FLAG, "false", "guardrails hold clients although they are not authenticated")
         .own(),
