@@ -2,6 +2,8 @@
 
 #[path = "cluster/network.rs"]
 mod network;
+#[path = "cluster/reads.rs"]
+mod reads;
 #[path = "cluster/replicas.rs"]
 mod replicas;
 #[path = "cluster/world.rs"]

@@ -1,7 +1,7 @@
 //! Reads of a part of the ring: its pieces, each with the plan of its replicas.
 
 use super::read::PartitionReadPlan;
-use crate::placement::{RingRange, TablePlacement};
+use crate::placement::TablePlacement;
 use crate::topology::{LiveNodes, NodeIndex};
 use model::{Consistency, Failure, TokenRange};
 use smallvec::SmallVec;
@@ -31,50 +31,21 @@ impl RangePiece {
         live: &LiveNodes,
     ) -> Result<Vec<RangePiece>, Failure> {
         let requirement = table.keyspace().levels().required(level);
-        let plan = |range: &RingRange<'_>| PartitionReadPlan::required(requirement, table.replicas_of(range), live);
-        pieces(table, limits, plan, |_, plan| {
+        let mut pieces: Vec<RangePiece> = Vec::new();
+        let mut before: SmallVec<[NodeIndex; 3]> = SmallVec::new();
+        for range in table.keyspace().ranges(limits) {
+            let plan = PartitionReadPlan::required(requirement, table.replicas_of(&range), live)?;
             let mut nodes: SmallVec<[NodeIndex; 3]> = plan.nodes().collect();
             nodes.sort_unstable();
-            nodes
-        })
-    }
-
-    /// The pieces of such a read from the first of the natural replicas of each range alone.
-    ///
-    /// # Errors
-    /// Unavailable if too few replicas of any piece are alive for the level, or the first of one is not.
-    pub fn of_first(
-        level: Consistency,
-        table: &TablePlacement,
-        limits: &TokenRange,
-        live: &LiveNodes,
-    ) -> Result<Vec<RangePiece>, Failure> {
-        let requirement = table.keyspace().levels().required(level);
-        let plan = |range: &RingRange<'_>| PartitionReadPlan::first(requirement, table.replicas_of(range), live);
-        pieces(table, limits, plan, |range, _| range.nodes.first().copied())
-    }
-}
-
-/// The ranges of a part of the ring with the `plan` of each. Neighbours with the same `nodes` become one.
-fn pieces<N: PartialEq>(
-    table: &TablePlacement,
-    limits: &TokenRange,
-    plan: impl Fn(&RingRange<'_>) -> Result<PartitionReadPlan, Failure>,
-    nodes: impl Fn(&RingRange<'_>, &PartitionReadPlan) -> N,
-) -> Result<Vec<RangePiece>, Failure> {
-    let mut pieces: Vec<RangePiece> = Vec::new();
-    let mut before = None;
-    for range in table.keyspace().ranges(limits) {
-        let plan = plan(&range)?;
-        let nodes = Some(nodes(&range, &plan));
-        let within = range.within(limits);
-        match pieces.last_mut().filter(|_| before == nodes) {
-            Some(last) => last.range.end = within.end,
-            None => pieces.push(RangePiece { range: within, plan }),
+            let within = range.within(limits);
+            match pieces.last_mut().filter(|_| before == nodes) {
+                Some(last) => last.range.end = within.end,
+                None => pieces.push(RangePiece { range: within, plan }),
+            }
+            before = nodes;
         }
-        before = nodes;
+        Ok(pieces)
     }
-    Ok(pieces)
 }
 
 #[cfg(test)]

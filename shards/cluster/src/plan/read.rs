@@ -73,29 +73,6 @@ impl PartitionReadPlan {
         Ok(PartitionReadPlan { asked })
     }
 
-    /// A read from the first of the natural replicas alone, whose rows stand for those of all.
-    ///
-    /// # Errors
-    /// Unavailable if too few replicas are alive for the level, or the first is not.
-    #[inline]
-    pub fn of_first(
-        level: Consistency,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<PartitionReadPlan, Failure> {
-        PartitionReadPlan::first(replicas.keyspace().levels().required_by_read(level), replicas, live)
-    }
-
-    /// A read from the first replica of what is required. Fails as [`PartitionReadPlan::of_first`] does.
-    #[inline]
-    pub(super) fn first(
-        requirement: Requirement,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<PartitionReadPlan, Failure> {
-        Ok(PartitionReadPlan { asked: Asked::Only(OnlyReplica::first(requirement, replicas, live)?) })
-    }
-
     /// The nodes of the replicas that are or can be asked, in the order in which that is done.
     pub(super) fn nodes(&self) -> impl Iterator<Item = NodeIndex> + '_ {
         let (only, several) = match &self.asked {

@@ -149,39 +149,6 @@ fn the_refusal_of_the_only_replica_is_passed_on() {
     );
 }
 
-/// Keyspaces with several replicas are served by the first of each key until the others are written to as well.
-#[test]
-fn the_first_replica_stands_for_all() {
-    let nodes: [(&str, &str, &[i64]); 3] = [("dc1", "r1", &[0]), ("dc1", "r1", &[100]), ("dc2", "r1", &[200])];
-    let topology = Rc::new(crate::topology::tests::topology(&nodes, 1));
-    let table = placed(&topology, "SimpleStrategy", &[("replication_factor", "3")]);
-    let replicas = table.replicas(Token(150), &[]);
-    let all = LiveNodes::of(&topology, |_| true);
-    for level in [Consistency::One, Consistency::LocalOne, Consistency::Quorum, Consistency::All, Consistency::Serial] {
-        let mut plan = PartitionReadPlan::of_first(level, replicas, &all).expect("alive");
-        let targets: Vec<(Replica, Form)> = plan.targets().collect();
-        assert_eq!(
-            targets.iter().map(|(replica, form)| (replica.node.0, *form)).collect::<Vec<_>>(),
-            [(2, Form::Rows)]
-        );
-        assert_eq!(plan.answered(targets[0].0), Some(NextRead::Complete), "{level:?}");
-    }
-    let without_first = LiveNodes::of(&topology, |node| node.0 != 2);
-    let without_second = LiveNodes::of(&topology, |node| node.0 != 1);
-    let unavailable = |level, live: &LiveNodes| {
-        let failure = PartitionReadPlan::of_first(level, replicas, live).expect_err("unavailable");
-        (failure.code, failure.detail)
-    };
-    let detail =
-        |consistency, required, alive| (ErrorCode::Unavailable, Detail::Unavailable { consistency, required, alive });
-    assert_eq!(unavailable(Consistency::Quorum, &without_first), detail(Consistency::Quorum, 2, 0));
-    assert_eq!(unavailable(Consistency::All, &without_second), detail(Consistency::All, 3, 2));
-    let ranges = crate::plan::RangePiece::of_first(Consistency::One, &table, &model::TokenRange::FULL, &without_second);
-    assert_eq!(ranges.expect_err("a piece of it").code, ErrorCode::Unavailable);
-    let ranges = crate::plan::RangePiece::of_first(Consistency::All, &table, &model::TokenRange::FULL, &all);
-    assert_eq!(ranges.expect("alive").len(), 4, "the range that wraps around is two");
-}
-
 /// A plan at a level for three replicas of one data centre.
 fn of_three(level: Consistency) -> (PartitionReadPlan, Rc<Topology>) {
     let nodes: [(&str, &str, &[i64]); 3] = [("dc1", "r1", &[40]), ("dc1", "r1", &[10]), ("dc1", "r1", &[20])];

@@ -1,6 +1,6 @@
 //! Counting the answers of replicas.
 
-use crate::consistency::{Levels, Requirement, Scope, number, unavailable};
+use crate::consistency::{Levels, Requirement, Scope, number};
 use crate::placement::{Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::{Detail, FailureReason};
@@ -48,38 +48,6 @@ impl OnlyReplica {
         let replica = replicas.only().filter(|replica| requirement.block_for == 1 && live.contains(replica.node))?;
         let only = OnlyReplica::new(requirement, replica, replicas.keyspace().topology());
         requirement.counts(only.data_center).then_some(only)
-    }
-
-    /// The first of the natural replicas, whose answer stands for those of all. The others have none of the data.
-    ///
-    /// # Errors
-    /// Unavailable if too few replicas are alive for the level, or the first is not.
-    #[inline]
-    pub(super) fn first(
-        requirement: Requirement,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<OnlyReplica, Failure> {
-        match OnlyReplica::of(requirement, replicas, live) {
-            Some(only) => Ok(only),
-            None => OnlyReplica::first_of_several(requirement, replicas, live),
-        }
-    }
-
-    #[cold]
-    fn first_of_several(
-        requirement: Requirement,
-        replicas: Replicas<'_>,
-        live: &LiveNodes,
-    ) -> Result<OnlyReplica, Failure> {
-        let keyspace = replicas.keyspace();
-        requirement.check_alive(keyspace.levels(), keyspace.topology(), replicas.nodes(), live)?;
-        let Some(first) = replicas.natural().next().filter(|first| live.contains(first.node)) else {
-            let text = format!("Cannot achieve consistency level {}", requirement.level.name());
-            return Err(unavailable(requirement.level, text, requirement.block_for, 0));
-        };
-        let requirement = Requirement { block_for: 1, scope: Scope::All, ..requirement };
-        Ok(OnlyReplica::new(requirement, first, keyspace.topology()))
     }
 
     /// A replica that is known to be enough.

@@ -17,7 +17,7 @@ pub(crate) fn plan_of(
     level: Consistency,
     key: &DecoratedKey,
 ) -> Result<PartitionReadPlan, Failure> {
-    PartitionReadPlan::of_first(level, placement.replicas(key.token, &key.key), placement.live())
+    PartitionReadPlan::new(level, placement.replicas(key.token, &key.key), placement.live())
 }
 
 /// The pieces of a read of a range at `level`. Fails as [`plan_of`] does.
@@ -26,7 +26,7 @@ pub(crate) fn pieces_of(
     level: Consistency,
     range: &TokenRange,
 ) -> Result<Vec<RangePiece>, Failure> {
-    RangePiece::of_first(level, placement, range, placement.live())
+    RangePiece::all(level, placement, range, placement.live())
 }
 
 /// The replica that a partition is read from first, and the plan by which others are asked too, or in its place.

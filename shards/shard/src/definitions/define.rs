@@ -20,7 +20,7 @@ use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext};
 use cql::plan::Define;
-use model::{Failure, Keyspace, Mutation, Schema, TableId};
+use model::{Failure, Mutation, Schema, TableId};
 use runtime::Instant;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -74,19 +74,6 @@ fn nodes(shard: &Shard) -> BTreeMap<String, usize> {
     nodes
 }
 
-/// The warning about replicas that a keyspace names and does not have, if it names more than one.
-fn one_copy(keyspace: &Keyspace, nodes: &BTreeMap<String, usize>) -> Option<String> {
-    let wants_more = |factor: &String| factor.parse::<u64>().is_ok_and(|factor| factor > 1);
-    let is_cluster = nodes.values().sum::<usize>() > 1;
-    (is_cluster && keyspace.replication.options.values().any(wants_more)).then(|| {
-        format!(
-            "Helenus keeps one copy of each partition so far, on the first of its natural replicas: the replication \
-             factor of keyspace {} has no effect yet",
-            keyspace.name
-        )
-    })
-}
-
 fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros: i64) -> DefinitionContext<'c> {
     let config = shard.config();
     DefinitionContext {
@@ -109,11 +96,8 @@ async fn work_out(shard: &Shard, define: &Define) -> Result<Option<(Step, Schema
     let timestamp = next_timestamp(shard, &stored);
     let nodes = nodes(shard);
     let context = context(shard, &nodes, time_of_change(timestamp));
-    let Applied { change, mut warnings } = cql::define::apply(define, &before, &context)?;
+    let Applied { change, warnings } = cql::define::apply(define, &before, &context)?;
     let Some(change) = change else { return Ok(None) };
-    if change.target == ChangeTarget::Keyspace {
-        warnings.extend(change.after.as_ref().and_then(|keyspace| one_copy(keyspace, &nodes)));
-    }
     let version = crate::schema::random_uuid();
     let after = Arc::new(schema_after(&before, &change, version));
     let rows = mutation_of(&before, &change, timestamp, runtime::wall_micros().div_euclid(1_000_000));
