@@ -100,7 +100,7 @@ pub(crate) const CRATES: &[Crate] = &[
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[
-            &["gossip", "replication", "snitch", "topology"],
+            &["gossip", "replication", "snitch", "speculation", "topology"],
             &["consistency", "metadata"],
             &["placement"],
             &["plan", "allocation"],

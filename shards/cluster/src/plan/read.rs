@@ -1,4 +1,5 @@
-//! Reads of one partition, or of a piece of the ring with the same replicas: as many replicas as the level needs are asked, one for rows, the others for digests of them.
+//! Reads of one partition, or of a piece of the ring with the same replicas: as many replicas as the level needs are
+//! asked, one for rows, the others for digests of them.
 //!
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others.
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,

@@ -4,7 +4,7 @@
 //! 2. A plan of `cluster` says which of them are asked and how many answers are needed, or that the request is
 //!    Unavailable; what happens is told to the plan, and it says what the client gets.
 //! 3. A mutation goes to all live replicas (`replication`); a read asks as many as its level needs
-//!    (`comparing`, `reconciling`). What this core is asked is a plain call of `replica`; what another core of this node
+//!    (`comparing`, `reconciling`). What this core is asked is a plain call of `replica`; what another core of it
 //!    is asked, a message and its reply; what another node is asked, a request to that (`remote`).
 //! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.

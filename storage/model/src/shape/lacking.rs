@@ -10,7 +10,7 @@
 //! and tombstones that compactions may purge, unless they delete something that the replica has.
 //!
 //! A deleted range that began before the slice has no clustering values for its bound there. It is repaired from the
-//! first row of the replica that it deletes; one that goes on behind what is known, up to the last row that was visited,
+//! first row of the replica that it deletes; one that goes on behind what is known, up to the last row visited,
 //! and from there in the next round.
 //!
 //! Invariants: a replica that has applied its mutations has the content of the merge, up to the frontier; a mutation
@@ -235,7 +235,7 @@ impl Walk<'_> {
     }
 
     /// Walks the rows and range markers of a partition, of which the last step reached one in the merge if there is
-    /// `more`, and one of the replica if it `has_more`. `base` deletes whatever it deletes at the replica too, once that
+    /// `more`, and one of the replica if it `has_more`. `base` deletes what it deletes at the replica too, once that
     /// has the mutation; `partition` is a deletion that the replica needs only if it deletes one of its rows.
     fn rows(
         &mut self,
