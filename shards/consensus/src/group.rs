@@ -69,7 +69,10 @@ impl Group {
             }
         };
         match race(ready, member.failure.wait()).await {
-            Either::Left(()) => Ok(()),
+            Either::Left(()) => {
+                member.rest_if_alone();
+                Ok(())
+            }
             Either::Right(error) => Err(error),
         }
     }

@@ -104,12 +104,28 @@ impl Member {
         self.raft().voter_ids().eq([self.config.me])
     }
 
+    /// Whether the group has no other member.
+    pub(crate) fn is_alone(&self) -> bool {
+        let raft = self.raft();
+        raft.voter_ids().eq([self.config.me]) && raft.learner_ids().next().is_none()
+    }
+
+    /// Stops the timer of heartbeats and elections if there is nobody to send them to or to hear them from, so that a
+    /// group of one costs nothing while it is idle. The first sign of another member starts it again.
+    pub(crate) fn rest_if_alone(&self) {
+        if self.is_alone() {
+            self.raft().runtime_config().tick(false);
+        }
+    }
+
     /// The answer to another member's request.
     pub(crate) async fn answer(&self, request: Request) -> Answer {
         if self.failure.reason().is_some() {
             return Answer::Stopped;
         }
         let raft = self.raft();
+        // Somebody else is there, even if this member does not know it: it may have to hold an election.
+        raft.runtime_config().tick(true);
         match request {
             Request::Append { vote, before: prev_log_id, decided: leader_commit, entries } => {
                 if self.contradicts(vote, prev_log_id.into_iter().chain(entries.iter().map(|entry| entry.log_id))) {
@@ -249,6 +265,9 @@ impl Member {
                     steps.push((ChangeMembers::ReplaceAllVoters(nodes), true));
                 }
             }
+        }
+        if !steps.is_empty() {
+            raft.runtime_config().tick(true);
         }
         for (step, retain) in steps {
             if let Err(error) = raft.change_membership(step, retain).await {

@@ -1,7 +1,41 @@
 //! What a group does while nothing fails.
 
-use crate::world::{Faults, Order, Run, host, hosts};
+use crate::world::{Faults, Order, Run, TIMINGS, host, hosts};
+use consensus::testing::MemoryStore;
+use consensus::{Config, Group, StateMachine, StoreError, Transport, Unreachable};
+use runtime::mesh::NodeId;
+use runtime::sim::{Options, Sim, Stop};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::time::Duration;
+use uuid::Uuid;
+
+/// No other member can be reached.
+struct Nobody;
+
+impl Transport for Nobody {
+    async fn call(&self, _: Uuid, _: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
+        Err(Unreachable::NotSent)
+    }
+}
+
+/// Counts commands.
+struct Counter(Rc<Cell<u64>>);
+
+impl StateMachine for Counter {
+    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
+        self.0.set(self.0.get() + 1);
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
 
 #[test]
 fn a_group_of_one_decides_by_itself() {
@@ -17,6 +51,35 @@ fn a_group_of_one_decides_by_itself() {
     assert!(run.sim.now().since(before) < Duration::from_millis(100), "no election timeout passes");
     run.settle(&[1]);
     assert_eq!(run.world.states.borrow()[&1].len(), 2);
+}
+
+#[test]
+fn a_group_of_one_without_work_does_nothing_at_all() {
+    let mut sim = Sim::new(1, Options::default());
+    let (leads, decided) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
+    let (told, counted) = (leads.clone(), decided.clone());
+    sim.start_node(NodeId(1), 1, move |_| {
+        let (told, counted) = (told.clone(), counted.clone());
+        async move {
+            let config = Config { me: host(1), timings: TIMINGS };
+            let store = MemoryStore::new(Duration::from_millis(3));
+            let group = Group::start(config, store, Nobody, Counter(counted)).await.expect("it starts");
+            group.create().await.expect("it leads");
+            told.set(true);
+            runtime::sleep(Duration::from_secs(3_600)).await;
+            let deadline = runtime::now().after(Duration::from_secs(1));
+            let (index, _) = group.propose(b"late".to_vec(), deadline).await.expect("it still leads");
+            assert_eq!(group.read_index(deadline).await, Ok(index));
+            std::future::pending::<()>().await;
+        }
+    });
+    assert_eq!(sim.run_until(Duration::from_secs(1), || leads.get()), Stop::Condition);
+    sim.run_until(Duration::from_millis(500), || false);
+    let before = sim.steps();
+    sim.run_until(Duration::from_secs(3_500), || false);
+    assert_eq!(sim.steps(), before, "no timer runs");
+    assert_eq!(sim.run_until(Duration::from_secs(3_600), || decided.get() == 1), Stop::Condition);
+    assert_eq!(sim.run_until(Duration::from_secs(3_600), || false), Stop::Idle);
 }
 
 #[test]

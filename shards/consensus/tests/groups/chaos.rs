@@ -3,7 +3,7 @@
 //!
 //! The gate runs a hundred seeds. `HELENUS_GROUP_FIRST` and `HELENUS_GROUP_COUNT` choose others.
 
-use crate::world::{Faults, Order, Run, hosts};
+use crate::world::{Faults, Order, PAUSE_MAX, Run, hosts};
 use runtime::mesh::NodeId;
 use runtime::rng::Rng;
 use std::time::Duration;
@@ -77,7 +77,7 @@ fn run(seed: u64) -> (Counts, u64) {
             }
             5 => {
                 counts.pauses += 1;
-                run.sim.pause(NodeId(a), Duration::from_millis(rng.below(2_000)));
+                run.sim.pause(NodeId(a), Duration::from_millis(rng.below(PAUSE_MAX.as_millis() as u64)));
             }
             _ => {
                 counts.changes += 1;

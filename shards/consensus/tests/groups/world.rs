@@ -22,6 +22,9 @@ pub(crate) const TIMINGS: Timings = Timings {
     records_kept: 10,
 };
 
+/// The longest pause of a node.
+pub(crate) const PAUSE_MAX: Duration = Duration::from_secs(2);
+
 /// What a node is told to do.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
@@ -146,11 +149,16 @@ impl Run {
     pub(crate) fn settle(&mut self, nodes: &[u32]) {
         self.world.faults.set(Faults::default());
         self.world.stores.borrow().values().for_each(MemoryStore::mend);
-        // Nodes whose disk has just failed end now.
-        self.pass(Duration::from_millis(100));
+        // Nodes whose disk has failed end now, those too that were paused just after that.
+        self.pass(PAUSE_MAX + Duration::from_millis(100));
         for (at, a) in nodes.iter().enumerate() {
             for b in &nodes[at + 1..] {
                 self.sim.partition(NodeId(*a), NodeId(*b), false);
+            }
+            let failed = self.world.statuses.borrow().get(a).is_some_and(|status| status.failure.is_some());
+            if failed && self.sim.is_running(NodeId(*a)) {
+                // It still waits for the end of an order.
+                self.crash(*a);
             }
             if !self.sim.is_running(NodeId(*a)) {
                 self.start(*a);
