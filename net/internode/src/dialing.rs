@@ -57,7 +57,7 @@ pub(crate) async fn dial(core: &CoreState, endpoint: &Endpoint, lane: Lane) -> R
 }
 
 /// Connects, from a port that names core `.0` of `.1` if given and if one is free.
-async fn connect(core: &CoreState, to: SocketAddr, port: Option<(u16, u16)>) -> io::Result<Stream> {
+pub(crate) async fn connect(core: &CoreState, to: SocketAddr, port: Option<(u16, u16)>) -> io::Result<Stream> {
     let any = if to.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
     let source = core.options.source.unwrap_or(any);
     if let Some((shard, shards)) = port.filter(|(_, shards)| *shards > 1) {

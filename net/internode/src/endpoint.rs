@@ -47,6 +47,8 @@ pub(crate) struct Outbound {
     /// Connections that failed, or broke soon, since one lasted.
     pub(crate) failures: Cell<u32>,
     pub(crate) counts: OutboundCounts,
+    /// When the first and when the last of the attempts to connect that have failed one after another began and ended.
+    pub(crate) failing: Cell<Option<(Instant, Instant)>>,
 }
 
 /// The connection of a lane.
@@ -99,6 +101,7 @@ impl Endpoint {
                 pumping: Cell::new(false),
                 failures: Cell::new(0),
                 counts: OutboundCounts::default(),
+                failing: Cell::new(None),
             })
         });
         Rc::new(Endpoint { address, lanes, identity: RefCell::default(), reserve })

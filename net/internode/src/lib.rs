@@ -39,7 +39,7 @@ pub use error::{CallError, FailureReason};
 pub use handler::Handler;
 pub use identity::{Identity, NAME_BYTES_MAX, PeerIdentity, Refusal, RefusalReason, Versions};
 pub use lane::Lane;
-pub use links::Links;
+pub use links::{Links, Presence};
 pub use metrics::{InboundMetrics, OutboundMetrics, StrangerMetrics, Volume};
 pub use options::{Compression, Options, QueueLimits};
 pub use outbound::{REST_MAX, REST_MIN};

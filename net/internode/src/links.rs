@@ -2,11 +2,12 @@
 
 use crate::calls::{Call, NO_CALL};
 use crate::core_state::CoreState;
+use crate::dialing;
 use crate::endpoint::{Endpoint, LinkState};
 use crate::error::CallError;
 use crate::frame::{Envelope, Kind};
 use crate::handler::Handler;
-use crate::identity::{Identity, PeerIdentity};
+use crate::identity::{Identity, PeerIdentity, Refusal};
 use crate::inbound;
 use crate::lane::Lane;
 use crate::metrics::{InboundMetrics, OutboundMetrics, StrangerMetrics};
@@ -15,6 +16,7 @@ use crate::outbound;
 use crate::peer_clock::micros;
 use runtime::sync::{Either, race};
 use runtime::{Accepted, Instant};
+use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,6 +26,19 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// A connection that another node dialled is silent for at least this long before it is closed, because that node pings
 /// as its own options say.
 const SILENCE_MIN: Duration = Duration::from_secs(15);
+/// How long [`Links::presence`] waits: longer than a round trip to any place.
+const PRESENCE_WAIT: Duration = Duration::from_millis(500);
+
+/// What a look at a node's address has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// A process listens there.
+    Listening,
+    /// The machine is there, and no process listens.
+    Gone,
+    /// No answer came: the machine is down, slow, or cut off.
+    Silent,
+}
 
 /// The links of one core to other nodes and from them. Cloning shares them.
 #[derive(Clone)]
@@ -93,6 +108,37 @@ impl Links {
     /// What the node at `to` last said of itself on a connection that this core made; `None` if there was none.
     pub fn peer(&self, to: SocketAddr) -> Option<Rc<PeerIdentity>> {
         self.0.endpoints.borrow().get(&to).and_then(|endpoint| endpoint.identity.borrow().clone())
+    }
+
+    /// For how long no connection of `lane` to the node at `to` could be made. Zero if there is one, or if the last
+    /// failure is so long ago that the next attempt may succeed.
+    pub fn unreachable_for(&self, to: SocketAddr, lane: Lane) -> Duration {
+        let endpoints = self.0.endpoints.borrow();
+        let failing = endpoints.get(&to).and_then(|endpoint| endpoint.lane(lane).failing.get());
+        let recent = outbound::REST_MAX + self.0.options.connect_timeout;
+        match (failing, runtime::now()) {
+            (Some((first, last)), now) if now.since(last) <= recent => now.since(first),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Why the node at `to` and this one refused each other when a connection of `lane` was tried last.
+    pub fn refusal(&self, to: SocketAddr, lane: Lane) -> Option<Refusal> {
+        let endpoints = self.0.endpoints.borrow();
+        match &*endpoints.get(&to)?.lane(lane).state.borrow() {
+            LinkState::Resting(_, CallError::Refused(refusal)) => Some(refusal.clone()),
+            _ => None,
+        }
+    }
+
+    /// Looks whether a process listens at `to` at this moment, by a connection that is closed at once.
+    pub async fn presence(&self, to: SocketAddr) -> Presence {
+        let connected = runtime::timeout(PRESENCE_WAIT, dialing::connect(&self.0, to, None)).await;
+        match connected {
+            Some(Ok(_)) => Presence::Listening,
+            Some(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Presence::Gone,
+            Some(Err(_)) | None => Presence::Silent,
+        }
     }
 
     /// Closes all connections to and from the node at `to`, fails what waits for it and drops its counts. A message

@@ -158,6 +158,7 @@ async fn pump(core: Rc<CoreState>, link: Rc<Outbound>) {
 /// Makes the connection of a lane and serves it until it ends.
 async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>) {
     link.counts.connection_attempts.increment();
+    let began = runtime::now();
     let dialled = runtime::timeout(core.options.connect_timeout, dial(&core, &endpoint, link.lane)).await;
     let dialled = match dialled.unwrap_or(Err(CallError::Unreachable)) {
         Ok(dialled) => dialled,
@@ -167,6 +168,8 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
             {
                 tracing::warn!(peer = %endpoint.address, "no connection: {refusal}");
             }
+            let first = link.failing.get().map_or(began, |(first, _)| first);
+            link.failing.set(Some((first, runtime::now())));
             return rest(&core, &link, error);
         }
     };
@@ -186,6 +189,7 @@ async fn connect(core: Rc<CoreState>, endpoint: Rc<Endpoint>, link: Rc<Outbound>
         *state = LinkState::Open(connection.clone());
     }
     link.counts.successful_connection_attempts.increment();
+    link.failing.set(None);
     tracing::debug!(peer = %endpoint.address, lane = ?link.lane, version = dialled.peer.version, "connected");
     if !link.pumping.replace(true) {
         runtime::spawn(pump(core.clone(), link.clone()));

@@ -58,7 +58,10 @@ pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use metadata::leaving::{AgreementStatus, RingError};
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
-pub use ports::{LaneCounts, NoPeers, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, TrafficCounts, Unreadable};
+pub use ports::{
+    LaneCounts, NoPeers, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Presence, PresenceCheck, TrafficCounts,
+    Unreadable,
+};
 pub use query_trace::Trace;
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
+use std::time::Duration;
 
 /// The layer above on one shard: it hears of schema changes after the shard serves the new schema, and describes its
 /// clients.
@@ -45,6 +46,22 @@ pub trait Peers {
 
     /// Ends the links to the node at an address, because no node of the cluster has that any more.
     fn forget(&self, _address: SocketAddr) {}
+
+    /// For how long every attempt to connect to a node has failed; zero if there is a connection, or if that is not
+    /// known.
+    fn unreachable_for(&self, _: &Node) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether a node that was called just now has refused to talk, because this one has left the cluster.
+    fn says_left(&self, _: &Node) -> bool {
+        false
+    }
+
+    /// Looks whether the process of a node listens for others at this moment.
+    fn presence(&self, _: &Node) -> PresenceCheck {
+        Box::pin(std::future::ready(Presence::Listening))
+    }
 
     /// What this shard has exchanged with other nodes since its start.
     fn traffic(&self) -> PeerTraffic {
@@ -104,6 +121,20 @@ impl PeerTraffic {
 /// A request under way to another node. Dropping it gives up the answer, not what was asked.
 pub type PeerCall = Pin<Box<dyn Future<Output = Result<Vec<u8>, PeerFailure>>>>;
 
+/// A look at another node.
+pub type PresenceCheck = Pin<Box<dyn Future<Output = Presence>>>;
+
+/// What a look at another node has shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    /// Its process listens for others.
+    Listening,
+    /// Its machine is there, but its process is not.
+    Gone,
+    /// Nothing: it is down, slow, or cut off.
+    Silent,
+}
+
 /// Streams of messages to a node that do not wait for each other.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum PeerLane {
@@ -138,6 +169,10 @@ impl Peers for NoPeers {
     }
 
     fn post(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>) {}
+
+    fn presence(&self, _: &Node) -> PresenceCheck {
+        Box::pin(std::future::ready(Presence::Gone))
+    }
 }
 
 /// A request of another node that cannot be served: its verb is unknown here, or its body does not decode.

@@ -1,7 +1,7 @@
 //! Cut, broken, slow and silent: every call ends in time and says what it knows.
 
 use crate::world::{ECHO, HOLD, LATER, Node, ONE, SECOND, TWO, address, run, run_on, within};
-use internode::{CallError, Lane, Links, Options, REST_MAX};
+use internode::{CallError, Lane, Links, Options, Presence, REST_MAX};
 use runtime::Instant;
 use runtime::sim::{self, Sim};
 use std::cell::{Cell, RefCell};
@@ -266,4 +266,56 @@ fn a_forgotten_node_s_calls_fail_and_its_connections_close() {
     let held = two.held.clone();
     run_on(&mut sim, &two, move |_| held.borrow_mut().clear());
     assert_eq!(two.link(0).inbound()[0].1.scheduled.count, 0);
+}
+
+#[test]
+fn a_node_whose_process_is_gone_is_told_from_one_that_is_cut_off() {
+    let (mut sim, one, two) = (sim(9), Node::new(ONE, 1), Node::new(TWO, 1));
+    two.listen(&mut sim);
+    let (looks, seen) = (Rc::new(Cell::new(0)), Rc::new(Cell::new((Presence::Listening, Duration::ZERO))));
+    let (wanted, told) = (looks.clone(), seen.clone());
+    one.start(&mut sim, move |_, links| {
+        let (wanted, told) = (wanted.clone(), told.clone());
+        async move {
+            until_answered(&links).await;
+            let mut made = 0;
+            loop {
+                let _ = echo(&links, b"x", SECOND / 10).await;
+                if wanted.get() > made {
+                    let presence = links.presence(address(TWO)).await;
+                    told.set((presence, links.unreachable_for(address(TWO), Lane::Requests)));
+                    made += 1;
+                }
+                runtime::sleep(SECOND / 20).await;
+            }
+        }
+    });
+    let mut look = |sim: &mut Sim| {
+        looks.set(looks.get() + 1);
+        pass(sim, SECOND);
+        seen.get()
+    };
+    pass(&mut sim, SECOND);
+    assert_eq!(look(&mut sim), (Presence::Listening, Duration::ZERO));
+    sim.kill(TWO);
+    let (presence, unreachable_for) = look(&mut sim);
+    assert!(presence == Presence::Gone && unreachable_for < SECOND, "{unreachable_for:?}");
+    pass(&mut sim, 4 * SECOND);
+    let (presence, unreachable_for) = look(&mut sim);
+    assert!(
+        presence == Presence::Gone && unreachable_for > 4 * SECOND && unreachable_for < 7 * SECOND,
+        "{unreachable_for:?}"
+    );
+    two.listen(&mut sim);
+    pass(&mut sim, 3 * SECOND);
+    assert_eq!(look(&mut sim), (Presence::Listening, Duration::ZERO));
+    // A connection that is open stays so, and says nothing of the way; a new one cannot be made.
+    sim.partition(ONE, TWO, true);
+    run_on(&mut sim, &one, |links| links.forget(address(TWO)));
+    pass(&mut sim, 6 * SECOND);
+    let (presence, unreachable_for) = look(&mut sim);
+    assert!(presence == Presence::Silent && unreachable_for >= 5 * SECOND, "{unreachable_for:?}");
+    sim.partition(ONE, TWO, false);
+    pass(&mut sim, 5 * SECOND);
+    assert_eq!(look(&mut sim), (Presence::Listening, Duration::ZERO));
 }

@@ -15,7 +15,10 @@ use internode::{
 };
 use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
-use shard::{LaneCounts, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Shard, TrafficCounts, Verb};
+use shard::{
+    LaneCounts, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Presence, PresenceCheck, Shard, TrafficCounts,
+    Verb,
+};
 use std::cell::OnceCell;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
@@ -181,6 +184,29 @@ impl Peers for NodeLinks {
         if let Some(links) = self.links.get() {
             links.forget(address);
         }
+    }
+
+    fn unreachable_for(&self, to: &cluster::topology::Node) -> Duration {
+        self.links.get().map_or(Duration::ZERO, |links| links.unreachable_for(to.address, Lane::Urgent))
+    }
+
+    fn says_left(&self, to: &cluster::topology::Node) -> bool {
+        let refusal = self.links.get().and_then(|links| links.refusal(to.address, Lane::Urgent));
+        refusal.is_some_and(|refusal| refusal.reason == RefusalReason::Left)
+    }
+
+    fn presence(&self, to: &cluster::topology::Node) -> PresenceCheck {
+        let (links, address) = (self.links.get().cloned(), to.address);
+        Box::pin(async move {
+            match links {
+                Some(links) => match links.presence(address).await {
+                    internode::Presence::Listening => Presence::Listening,
+                    internode::Presence::Gone => Presence::Gone,
+                    internode::Presence::Silent => Presence::Silent,
+                },
+                None => Presence::Silent,
+            }
+        })
     }
 
     fn traffic(&self) -> PeerTraffic {

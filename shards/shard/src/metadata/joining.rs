@@ -10,7 +10,7 @@
 //! Invariants: a node that is no seed never makes a cluster; a node joins no cluster of another name or partitioner.
 
 use super::leaving::RingError;
-use super::membership::{announce_restart, create, own_member};
+use super::membership::{announce_restart, check_unchanged, create, own_member};
 use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
 use crate::ports::PeerLane;
 use crate::shard_state::{ProposalError, Shard};
@@ -76,13 +76,11 @@ impl Shard {
     /// No cluster could be found, or it does not take this node; the text is for the operator.
     pub async fn join_cluster(&self) -> Result<(), StartError> {
         if self.metadata().current().cluster_id.is_nil() {
-            return join(self).await;
+            join(self).await?;
+        } else if self.metadata().current().members.len() > 1 {
+            self.catch_up().await?;
         }
-        if self.metadata().current().members.len() > 1 {
-            self.catch_up().await;
-        }
-        // The last run may have ended before it was part of the ring.
-        self.enter_ring_as_configured(runtime::now().after(JOIN_TIMEOUT)).await
+        settle(self).await
     }
 
     /// Makes this node part of the ring if it is not, and if `join_ring` says so.
@@ -136,12 +134,16 @@ impl Shard {
 
     /// Hears what was decided while this node was down, if a majority can be reached; else it goes on with what it has,
     /// because data never wait for agreement.
-    async fn catch_up(&self) {
-        let Some(group) = self.metadata().group() else { return };
+    ///
+    /// # Errors
+    /// The node was removed meanwhile, which nobody tells one that is no member.
+    async fn catch_up(&self) -> Result<(), StartError> {
+        let Some(group) = self.metadata().group() else { return Ok(()) };
         let deadline = runtime::now().after(CATCH_UP_TIMEOUT);
         let caught_up = match group.read_index(deadline).await {
             Ok(index) => group.wait_applied(index, deadline).await,
             Err(error) => {
+                check_not_removed(self).await?;
                 tracing::warn!(%error, "the node may lack changes of the schema");
                 false
             }
@@ -149,6 +151,22 @@ impl Shard {
         if caught_up && let Err(error) = announce_restart(self).await {
             tracing::warn!(?error, "the cluster does not know what has changed about this node");
         }
+        Ok(())
+    }
+}
+
+/// Asks the other members whether this node is still one of them.
+async fn check_not_removed(shard: &Shard) -> Result<(), StartError> {
+    let (host_id, deadline) = (shard.host_id(), runtime::now().after(ASK_TIMEOUT));
+    let mut others = shard.metadata().current().nodes();
+    others.retain(|node| node.host_id != host_id);
+    let ask = |node: Node| async move {
+        let call = shard.peers().call(&node, PeerLane::Urgent, Verb::ClusterState, &[], deadline);
+        call.await.is_err() && shard.peers().says_left(&node)
+    };
+    match join_all(others.into_iter().map(ask).collect()).await.contains(&true) {
+        true => Err(StartError::Failed(Rejected::HasLeft(host_id).to_string())),
+        false => Ok(()),
     }
 }
 
@@ -271,7 +289,25 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
     if runtime::timeout(left, is_member).await.is_none() {
         return Err(StartError::Failed(format!("the cluster of {seed} did not send its metadata")));
     }
-    shard.enter_ring_as_configured(deadline).await
+    Ok(())
+}
+
+/// Ends what was begun with this node: one that joins, or that stopped before it had joined, becomes part of the ring;
+/// one that stopped while it was leaving stays.
+async fn settle(shard: &Shard) -> Result<(), StartError> {
+    check_unchanged(shard, &shard.metadata().current())?;
+    match shard.member_state() {
+        Some(MemberState::Joining) => shard.enter_ring_as_configured(runtime::now().after(JOIN_TIMEOUT)).await,
+        Some(MemberState::Leaving) => {
+            let stays = Command::AbortLeave { host_id: shard.host_id() };
+            if let Err(error) = shard.metadata().propose(&stays, runtime::now().after(CATCH_UP_TIMEOUT)).await {
+                // It has its data, and serves them as before.
+                tracing::warn!(?error, "the node is leaving the ring as before");
+            }
+            Ok(())
+        }
+        Some(MemberState::Normal) | None => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 use super::log_store::TableLog;
 use super::machine::{Machine, nodes_here, place};
 use super::peers::PeerTransport;
-use super::rows::{Slot, read_slot};
+use super::rows::{Slot, read_slot, slot_written};
 use super::snapshot;
 use crate::messages::admin::Members;
 use crate::schema::local::{Identity, RELEASE_VERSION};
@@ -55,11 +55,24 @@ pub(super) fn own_member(shard: &Shard) -> Member {
     }
 }
 
-/// Opens the log on shard 0, at the end of a start. A node that has data of its own and belongs to no cluster, or that
-/// has no seeds to ask, becomes a cluster of one; any other one that belongs to none has to join
+/// Stores, before a node has an identity, that it has to join a cluster: it may crash before it has, and data of a node
+/// that belongs to no cluster are otherwise from before there were clusters. A node without other seeds need not join.
+pub(crate) async fn note_joining(store: &Store, schema: &Schema, config: &crate::Config) -> Result<(), StartError> {
+    let own: SocketAddr = config.storage_address().into();
+    if config.seeds.iter().any(|seed| *seed != own) {
+        let none = Metadata::default().encode();
+        store.apply(slot_written(schema, Slot::Metadata, none, runtime::wall_micros()), true).await.map_err(failed)?;
+        store.sync().await.map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// Opens the log on shard 0, at the end of a start. A node that has no seeds to ask, or that has data of its own from
+/// before there were clusters, becomes a cluster of one; any other one that belongs to none has to join
 /// ([`Shard::join_cluster`]).
-pub(crate) async fn open(shard: &Shard, is_first_start: bool) -> Result<(), StartError> {
+pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     let stored = read_slot(shard.store(), &shard.schema(), Slot::Metadata).await?;
+    let must_join = stored.is_some() && !shard.other_seeds().is_empty();
     if let Some(stored) = stored {
         let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
         check_unchanged(shard, &metadata)?;
@@ -72,7 +85,7 @@ pub(crate) async fn open(shard: &Shard, is_first_start: bool) -> Result<(), Star
     shard.metadata().open(group);
     let metadata = shard.metadata().current();
     if metadata.cluster_id.is_nil() {
-        if !is_first_start || shard.other_seeds().is_empty() {
+        if !must_join {
             create(shard).await?;
         }
     } else if metadata.members.len() == 1 {
@@ -105,7 +118,7 @@ pub(super) async fn create(shard: &Shard) -> Result<(), StartError> {
 }
 
 /// Refuses what must not change from one start to the next, with Cassandra's texts.
-fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), StartError> {
+pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), StartError> {
     let config = shard.config();
     let refuse = |text: String| Err(StartError::Failed(text));
     if metadata.left.contains(&shard.host_id()) {

@@ -3,7 +3,7 @@
 
 use crate::messages::admin::Members;
 use crate::messages::{Reply, Request};
-use crate::ports::{PeerFailure, PeerLane};
+use crate::ports::{PeerFailure, PeerLane, Presence};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::topology::{Node, NodeIndex, Topology};
@@ -62,32 +62,46 @@ impl Shard {
 
 impl Shard {
     /// Waits until a node has applied the entry at `epoch`, or turns out to be down: then it hears of it before it
-    /// serves clients again. One that is believed to be alive is down when it cannot be reached for
-    /// [`UNREACHABLE_FOR`]; any other one, perhaps one that has just started, when it does not answer at once.
+    /// serves clients again ([`Shard::join_cluster`]).
+    ///
+    /// What is known of a node that cannot be called may be old, so it is looked at, after the entry was decided. It is
+    /// down when its machine refuses connections: its process does not run, or has not begun to catch up. It counts as
+    /// down when nothing answers, and no connection to it could be made for [`UNREACHABLE_FOR`] or it is not believed
+    /// to be alive: if it runs, it is cut off, and serves what it knows until it is connected again. One that is not
+    /// believed to be alive, perhaps because it has just started, has [`SILENT_FOR`] to show that it is.
     async fn confirmed_by(&self, node: &Node, is_live: bool, epoch: u64, deadline: Instant) -> bool {
-        let unreachable_at = runtime::now().after(UNREACHABLE_FOR);
         let answered_by = if is_live { deadline } else { deadline.min(runtime::now().after(SILENT_FOR)) };
         loop {
-            let body = epoch.to_le_bytes();
-            match self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, &body, answered_by).await {
-                Ok(_) => return true,
-                Err(_) if !is_live => return true,
-                // A connection that was lost is made again a moment later.
-                Err(PeerFailure::NotSent) if runtime::now() >= unreachable_at => return true,
-                Err(_) if runtime::now() >= deadline => return false,
-                Err(_) => runtime::sleep(CONFIRMATION_PAUSE).await,
+            // A call would wait for the next attempt to connect.
+            let is_unreachable = self.peers().unreachable_for(node) >= UNREACHABLE_FOR;
+            if is_unreachable && self.peers().presence(node).await != Presence::Listening {
+                return true;
             }
+            let body = epoch.to_le_bytes();
+            let called = self.peers().call(node, PeerLane::Urgent, Verb::AwaitEpoch, &body, answered_by).await;
+            let presence = match called {
+                Ok(_) => return true,
+                Err(PeerFailure::NotSent) if !is_unreachable => self.peers().presence(node).await,
+                Err(_) => Presence::Listening,
+            };
+            if presence == Presence::Gone || presence == Presence::Silent && !is_live {
+                return true;
+            }
+            if runtime::now() >= answered_by {
+                return !is_live;
+            }
+            // A connection that was lost is made again a moment later.
+            runtime::sleep(CONFIRMATION_PAUSE).await;
         }
     }
 }
 
-/// For how long a node cannot be reached before it counts as one that is down: longer than connections rest after a
-/// failure.
+/// For how long no connection to a node can be made before it counts as down: longer than links rest after a failure.
 const UNREACHABLE_FOR: Duration = Duration::from_secs(2);
 /// How long a node that is not believed to be alive may take to show that it is.
 const SILENT_FOR: Duration = Duration::from_secs(1);
 /// Pause before a node is asked again.
-const CONFIRMATION_PAUSE: Duration = Duration::from_millis(20);
+const CONFIRMATION_PAUSE: Duration = Duration::from_millis(50);
 
 /// How long links to a node are kept after it has left.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(30);

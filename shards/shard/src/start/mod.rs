@@ -61,8 +61,7 @@ pub(crate) async fn start(
             return Err(error);
         }
     };
-    let Begun { store, schema, identity, members, statements, truncations, timestamp, released, is_first_start } =
-        begun;
+    let Begun { store, schema, identity, members, statements, truncations, timestamp, released } = begun;
     let shard = Shard::new(Parts {
         config,
         store,
@@ -113,7 +112,7 @@ pub(crate) async fn start(
     batch_log::replay(&shard, &truncations).await.map_err(store_error)?;
     runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
     if led {
-        metadata::membership::open(&shard, is_first_start).await?;
+        metadata::membership::open(&shard).await?;
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
         runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
         let disk = shard.config().disk;
@@ -136,8 +135,6 @@ struct Begun {
     truncations: Vec<(TableId, Truncation)>,
     /// At or above the timestamps of the last change of the schema and of the writes of earlier runs, microseconds.
     timestamp: i64,
-    /// Whether the node has never started before; known only on shard 0.
-    is_first_start: bool,
     /// Whether all replayed records are in SSTables and no segment of an earlier run is left; known only on shard 0.
     released: bool,
 }
@@ -219,6 +216,9 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     if flushed {
         store.release_replayed().await.map_err(store_error)?;
     }
+    if loaded.identity.is_none() {
+        metadata::membership::note_joining(&store, &loaded.schema, config).await?;
+    }
     let identity = schema::settle(config, &store, &loaded).await?;
     for table in loaded.schema.tables.values().filter(|table| !table.is_system()) {
         store.create_directories(table).await.map_err(store_error)?;
@@ -226,21 +226,10 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
     // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that
     // much.
     let timestamp = loaded.last_timestamp.saturating_add(1_000).max(recorded.unwrap_or(NO_TIMESTAMP));
-    let is_first_start = loaded.identity.is_none();
     let schema::Loaded { schema, truncations, prepared, .. } = loaded;
     let statements = prepared.into();
     let members = metadata::membership::stored_members(&store, &schema, &identity).await?.map(Arc::new);
-    Ok(Begun {
-        store,
-        schema,
-        identity,
-        members,
-        statements,
-        truncations,
-        timestamp,
-        is_first_start,
-        released: flushed,
-    })
+    Ok(Begun { store, schema, identity, members, statements, truncations, timestamp, released: flushed })
 }
 
 async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<Begun, StartError> {
@@ -273,8 +262,7 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
             _ => None,
         })
         .await?;
-    let is_first_start = false;
-    Ok(Begun { store, schema, identity, members, statements, truncations, timestamp, is_first_start, released: false })
+    Ok(Begun { store, schema, identity, members, statements, truncations, timestamp, released: false })
 }
 
 fn add_tables(store: &Store, schema: &Schema) {

@@ -2,7 +2,7 @@
 
 use cluster::topology::Node;
 use runtime::Instant;
-use shard::{PeerCall, PeerFailure, PeerLane, Peers, Shard, Verb};
+use shard::{PeerCall, PeerFailure, PeerLane, Peers, Presence, PresenceCheck, Shard, Verb};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::net::IpAddr;
@@ -112,4 +112,9 @@ impl Peers for Network {
     }
 
     fn post(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>) {}
+
+    fn presence(&self, to: &Node) -> PresenceCheck {
+        let is_there = self.inboxes.borrow().contains_key(&to.address.ip());
+        Box::pin(std::future::ready(if is_there { Presence::Listening } else { Presence::Gone }))
+    }
 }
