@@ -21,6 +21,17 @@ pub fn reached(site: &'static str) {
     });
 }
 
+/// Tells the simulator what this node believes about something that all nodes must believe the same about: place `at`
+/// of a `history`. A node that contradicts an earlier one, or itself, is what [`crate::sim::Sim::contradiction`] then
+/// says. On a real machine `belief` is not asked.
+pub fn believe(history: u128, at: u64, belief: impl FnOnce() -> u64) {
+    context::try_with(|c| {
+        if let BackendContext::Sim(s) = &c.backend {
+            s.believe(history, at, belief());
+        }
+    });
+}
+
 /// Whether the current shard runs in the simulator, where a fault that production survives must fail the run.
 pub fn is_simulated() -> bool {
     context::with(|c| matches!(c.backend, BackendContext::Sim(_)))

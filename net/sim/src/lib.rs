@@ -9,6 +9,7 @@
 //! Runs of several nodes are in [`clusters`].
 
 pub mod clusters;
+mod forgetful;
 pub mod judges;
 pub mod run;
 pub mod sweep;

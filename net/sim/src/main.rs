@@ -2,7 +2,7 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use clap::Parser;
-use sim::clusters::{ClusterReport, run_cluster};
+use sim::clusters::{ClusterReport, run_agreement, run_cluster, run_with_a_dead_node};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
 
@@ -27,6 +27,10 @@ struct Arguments {
     /// Clusters of several nodes, and changes of the schema alone.
     #[arg(long)]
     clusters: bool,
+    /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one client
+    /// with all nodes alive and with one dead.
+    #[arg(long)]
+    agreement: Option<u64>,
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
     #[arg(long)]
     sweep: Option<u64>,
@@ -49,6 +53,9 @@ fn main() -> ExitCode {
     }
     if arguments.clusters {
         return clusters(&arguments);
+    }
+    if let Some(count) = arguments.agreement {
+        return agreement(&arguments, count);
     }
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
@@ -97,10 +104,26 @@ fn sweep(arguments: &Arguments, last: u64) -> ExitCode {
     if swept.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
+/// Creates tables from all nodes at once, and with a dead node.
+fn agreement(arguments: &Arguments, count: u64) -> ExitCode {
+    let ran = run_agreement(arguments.first, count);
+    let ran = ran.and_then(|at_once| Ok((at_once, run_with_a_dead_node(arguments.first, count / 2)?)));
+    match ran {
+        Ok((at_once, [before, after])) => {
+            println!("nine clients: {at_once:?}\none client: {before:?}\none client, one node dead: {after:?}");
+            ExitCode::SUCCESS
+        }
+        Err(broken) => {
+            println!("{broken}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
 /// Runs seeds of clusters.
 fn clusters(arguments: &Arguments) -> ExitCode {
     let mut all = ClusterReport::default();
-    let (mut broken, mut agreed_in_max) = (0, 0);
+    let mut broken = 0;
     for seed in arguments.first..arguments.first + arguments.count {
         let report = run_cluster(seed);
         if arguments.verbose {
@@ -111,28 +134,17 @@ fn clusters(arguments: &Arguments) -> ExitCode {
             println!("seed {seed}: {violation}");
             println!("  replay: sim --clusters --first {seed} --count 1 --verbose");
         }
-        all.nodes += report.nodes;
-        all.changes += report.changes;
-        all.unknown += report.unknown;
-        all.looked_for += report.looked_for;
-        all.crashes += report.crashes;
-        all.cuts += report.cuts;
-        all.joins += report.joins;
-        all.events += report.events;
-        agreed_in_max = agreed_in_max.max(report.agreed_in);
+        all.add(&report);
     }
+    let ClusterReport { nodes, changes, looked_for, unknown, crashes, other_cores, pauses, clock_jumps, .. } = all;
+    let ClusterReport { cuts, slow_times, disk_failures, joins, leaves, removals, agreed_in, events, .. } = all;
     println!(
-        "{} clusters of {} nodes in all, {broken} broken; {} changes of the schema made, {} looked for on another node, \
-         {} unknown, {} crashes, {} cuts, {} joins, {} events; agreed at most {agreed_in_max} ms after the last fault",
-        arguments.count,
-        all.nodes,
-        all.changes,
-        all.looked_for,
-        all.unknown,
-        all.crashes,
-        all.cuts,
-        all.joins,
-        all.events
+        "{} clusters of {nodes} nodes in all, {broken} broken; {changes} changes of the schema made, {looked_for} looked \
+         for on another node, {unknown} unknown; {joins} joins, {leaves} leaves, {removals} nodes replaced; {crashes} \
+         crashes, {other_cores} starts with another number of cores, {pauses} pauses, {clock_jumps} jumps of clocks, \
+         {cuts} cuts, {slow_times} times of slow or lossy networks or slow disks, {disk_failures} failing disks; \
+         {events} events; agreed at most {agreed_in} ms after the last fault",
+        arguments.count
     );
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

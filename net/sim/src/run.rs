@@ -1,5 +1,6 @@
 //! One run: a node and its clients in a simulated world.
 
+use crate::forgetful::forget_end_of_log;
 use crate::workload::operator;
 use crate::workload::world::{SharedWorld, Work, World};
 use crate::workload::{checker, client};
@@ -9,9 +10,7 @@ use runtime::{NodeId, ShardId};
 use server::client::Client;
 use server::{Config, Exit, Node};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -28,8 +27,6 @@ const SHARDS_MAX: u64 = 4;
 const ROUNDS_MAX: u64 = 4;
 /// Most clients of a run.
 const CLIENTS_MAX: u64 = 4;
-/// Bytes of the header of a commit log segment; the first group follows it.
-const SEGMENT_HEADER_BYTES: usize = 4096;
 /// Simulator events between two crashes at most.
 const EVENTS_MAX: u64 = 6000;
 /// Simulator events between two crashes at most when clients send only conditional changes.
@@ -225,28 +222,9 @@ impl Run {
         let now = self.sim.now().0;
         self.sim.crash(SERVER);
         if self.forgetful {
-            self.forget();
+            forget_end_of_log(&mut self.sim, SERVER);
         }
         Ok((self.sync == "periodic").then(|| now.saturating_sub(PERIODIC_LOSS.as_nanos() as u64)))
-    }
-
-    /// Clears the second half of the newest segment of each shard's commit log.
-    fn forget(&mut self) {
-        let used = |bytes: &[u8]| bytes.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
-        let mut newest: BTreeMap<u64, (u64, PathBuf, usize)> = BTreeMap::new();
-        for (path, _) in self.sim.files(SERVER) {
-            let id = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".log"));
-            let Some(id) = id.and_then(|id| u64::from_str_radix(id, 16).ok()) else { continue };
-            let used = self.sim.read_file(SERVER, &path).map_or(0, |bytes| used(&bytes));
-            let shard = id & u64::from(u16::MAX);
-            if used > SEGMENT_HEADER_BYTES && newest.get(&shard).is_none_or(|(other, ..)| *other < id) {
-                newest.insert(shard, (id, path, used));
-            }
-        }
-        for (_, path, used) in newest.into_values() {
-            let kept = SEGMENT_HEADER_BYTES + (used - SEGMENT_HEADER_BYTES) / 2;
-            self.sim.mutate_file(SERVER, &path, |bytes| bytes.iter_mut().skip(kept).for_each(|byte| *byte = 0));
-        }
     }
 
     pub(crate) fn start_clients(&mut self) {

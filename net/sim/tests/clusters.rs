@@ -1,6 +1,8 @@
-//! Runs a few seeds of clusters, and checks that equal seeds give equal runs.
+//! Runs a few seeds of clusters, and checks that equal seeds give equal runs, and that judges find planted bugs.
 
-use sim::clusters::{run_cluster, run_missed_change};
+use sim::clusters::{
+    Planted, run_agreement, run_cluster, run_crash_while_joining, run_missed_change, run_planted, run_with_a_dead_node,
+};
 
 #[test]
 fn clusters_agree_on_every_change_of_the_schema() {
@@ -14,8 +16,50 @@ fn a_node_that_was_down_names_the_version_of_the_others() {
 }
 
 #[test]
+fn a_node_that_crashed_while_it_joined_joins_when_it_starts_again() {
+    (0..8).for_each(|seed| run_crash_while_joining(seed).unwrap_or_else(|broken| panic!("seed {seed}: {broken}")));
+}
+
+#[test]
 fn equal_seeds_give_equal_clusters() {
     let (first, second) = (run_cluster(5), run_cluster(5));
     assert_eq!(first, second);
     assert_ne!(first.trace_hash, run_cluster(6).trace_hash);
+}
+
+/// Whether one of the judges says `what` in one of the first runs with a bug.
+fn is_found(planted: Planted, what: &str) -> bool {
+    let mut found = (0..12).filter_map(|seed| run_planted(seed, planted).violation);
+    found.any(|violation| violation.contains(what))
+}
+
+#[test]
+fn nodes_that_forget_what_they_agreed_on_are_found() {
+    assert!(is_found(Planted::ForgetfulDisks, "believe different things"));
+    assert!(is_found(Planted::ForgetfulDisks, "changes.t") || is_found(Planted::ForgetfulDisks, "table t"));
+}
+
+#[test]
+fn a_ring_with_a_node_that_is_gone_is_found() {
+    assert!(is_found(Planted::LostNode, "the ring is not whole"));
+}
+
+#[test]
+fn a_node_that_stays_cut_off_is_found() {
+    assert!(is_found(Planted::LastingCut, "the nodes do not agree"));
+}
+
+#[test]
+fn tables_with_names_that_meet_are_created_once() {
+    let agreement = run_agreement(1, 60).unwrap_or_else(|broken| panic!("{broken}"));
+    assert_eq!(agreement.created + agreement.existed, 60);
+    assert!(agreement.existed > 0, "{agreement:?}");
+}
+
+#[test]
+fn a_node_that_has_just_died_does_not_hold_up_changes_of_the_schema() {
+    for seed in 0..2 {
+        let [before, after] = run_with_a_dead_node(seed, 9).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        assert!(after.median <= 2 * before.median, "seed {seed}: {before:?} {after:?}");
+    }
 }

@@ -293,6 +293,11 @@ impl Sim {
         self.world.reached.borrow().clone()
     }
 
+    /// How the first node that contradicted another one did so, by [`crate::fault::believe`]; `None` if none has.
+    pub fn contradiction(&self) -> Option<String> {
+        self.world.contradiction.borrow().clone()
+    }
+
     /// Makes the next sync or durable write on a node's disk fail; each call adds one failure.
     pub fn fail_next_sync(&mut self, id: NodeId) {
         self.world.disk(id).borrow_mut().failing_syncs += 1;

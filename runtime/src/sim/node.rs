@@ -95,6 +95,15 @@ impl Shard {
     pub(crate) fn reached(&self, site: &'static str) {
         self.world.reached.borrow_mut().insert(site);
     }
+
+    pub(crate) fn believe(&self, history: u128, at: u64, belief: u64) {
+        let (mut beliefs, node) = (self.world.beliefs.borrow_mut(), self.node.id);
+        let (first, known) = *beliefs.entry((history, at)).or_insert((node, belief));
+        if known != belief {
+            let text = format!("nodes {} and {} believe different things at {at}", first.0, node.0);
+            self.world.contradiction.borrow_mut().get_or_insert(text);
+        }
+    }
 }
 
 /// The shard that started an operation, and when.

@@ -57,6 +57,9 @@ pub(crate) struct World {
     pub(crate) scheduler: Scheduler,
     pub(crate) network: RefCell<Network>,
     pub(crate) reached: RefCell<BTreeSet<&'static str>>,
+    /// By history and place: who believed something first, and what.
+    pub(crate) beliefs: RefCell<BTreeMap<(u128, u64), (NodeId, u64)>>,
+    pub(crate) contradiction: RefCell<Option<String>>,
     nodes: RefCell<BTreeMap<NodeId, Rc<Node>>>,
     disks: RefCell<BTreeMap<NodeId, Rc<RefCell<Disk>>>>,
     shards: RefCell<Vec<Option<Rc<ShardContext>>>>,
@@ -79,6 +82,8 @@ impl World {
             scheduler: Scheduler::new(seed),
             network: RefCell::default(),
             reached: RefCell::default(),
+            beliefs: RefCell::default(),
+            contradiction: RefCell::default(),
             nodes: RefCell::default(),
             disks: RefCell::default(),
             shards: RefCell::default(),

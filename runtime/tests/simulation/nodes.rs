@@ -331,3 +331,19 @@ fn a_sweep_meets_calm_and_bad_worlds() {
     }
     assert!(all.iter().all(|o| o.disk_latency.0 <= o.disk_latency.1 && o.network_latency.0 <= o.network_latency.1));
 }
+
+#[test]
+fn nodes_that_believe_different_things_contradict_each_other() {
+    let mut sim = Sim::new(1, Options::default());
+    let tell = |sim: &mut Sim, node: u32, history: u128, at: u64, belief: u64| {
+        sim.start_node(NodeId(node), 1, move |_| async move { runtime::fault::believe(history, at, || belief) });
+        sim.run_until(Duration::from_secs(1), || false);
+        sim.contradiction()
+    };
+    for (node, history, at, belief) in [(1, 7, 1, 10), (2, 7, 1, 10), (2, 7, 2, 20), (3, 8, 1, 30)] {
+        assert_eq!(tell(&mut sim, node, history, at, belief), None);
+    }
+    let told = Some("nodes 2 and 3 believe different things at 2".to_owned());
+    assert_eq!(tell(&mut sim, 3, 7, 2, 21), told);
+    assert_eq!(tell(&mut sim, 1, 7, 1, 11), told, "the first one is kept");
+}

@@ -68,6 +68,9 @@ impl Machine {
         shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;
         place(shard, &metadata).await?;
+        runtime::fault::believe(metadata.cluster_id.as_u128(), metadata.epoch, || {
+            runtime::hash64(&Snapshot::encode(&metadata, &shard.schema_ref()))
+        });
         shard.metadata().advance(metadata);
         Ok(())
     }
