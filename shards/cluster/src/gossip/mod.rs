@@ -27,7 +27,7 @@ mod rounds;
 mod state;
 
 #[cfg(test)]
-mod simulation_tests;
+pub(crate) mod simulation_tests;
 #[cfg(test)]
 mod tests;
 

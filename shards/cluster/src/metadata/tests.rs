@@ -177,3 +177,58 @@ fn encoded_forms_keep_their_bytes() {
     let rest = "050001016b017401".to_owned() + &"07".repeat(16) + "03010203";
     assert_eq!(hex(&commands[3].encode()), format!("0107{before_and_after}{rest}"));
 }
+
+/// Changes, drops and repeats bytes.
+fn damage(random: &mut impl FnMut() -> u64, bytes: &mut Vec<u8>) {
+    for _ in 0..=random() % 3 {
+        if bytes.is_empty() {
+            return;
+        }
+        let at = (random() % bytes.len() as u64) as usize;
+        match random() % 5 {
+            0 => bytes[at] ^= 1 << (random() % 8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][(random() % 5) as usize],
+            2 => bytes.truncate(at),
+            3 => bytes.insert(at, random() as u8),
+            _ => drop(bytes.drain(at..(at + 8).min(bytes.len()))),
+        }
+    }
+}
+
+#[test]
+fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
+    let mut random = crate::gossip::simulation_tests::generator(3);
+    let host_id = id(2);
+    let commands = [
+        create(),
+        join(2, &["7", "8"]),
+        Command::FinishJoin { host_id },
+        Command::Restart { host_id, member: Box::new(member(2, &["7"])) },
+        Command::Leave { host_id },
+        Command::AbortLeave { host_id },
+        Command::Remove { host_id },
+        schema(id(50), id(51), 2_000),
+    ];
+    let mut metadata = Metadata::default();
+    let mut taken = 0;
+    for epoch in 0..50_000 {
+        let mut bytes = commands[(random() % commands.len() as u64) as usize].encode();
+        damage(&mut random, &mut bytes);
+        if let Ok(command) = Command::decode(&bytes) {
+            assert_eq!(Command::decode(&command.encode()), Ok(command.clone()));
+            taken += u64::from(metadata.apply(epoch, &command).is_ok());
+        }
+        let addresses: BTreeSet<_> = metadata.members.values().map(|member| member.address).collect();
+        assert_eq!(addresses.len(), metadata.members.len(), "no two members have an address in common");
+        assert!(metadata.left.iter().all(|id| !metadata.members.contains_key(id)), "nobody who has left is back");
+        let mut bytes = metadata.encode();
+        damage(&mut random, &mut bytes);
+        if let Ok(decoded) = Metadata::decode(&bytes) {
+            decoded.nodes();
+        }
+        if epoch % 500 == 0 {
+            metadata = Metadata::default();
+        }
+    }
+    assert!(taken > 1_000, "{taken} commands were taken");
+}

@@ -2,10 +2,16 @@
 
 use super::{Answer, Ballot, MemberChange, Request};
 use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, SNAPSHOT_PART_BYTES};
+use crate::testing::MemoryStore;
 use crate::types::{Applied, Entry, Membership, Payload, Proposal, Vote, log_id};
+use crate::{Config, Group, StateMachine, StoreError, Timings, Transport, Unreachable};
 use openraft::EmptyNode;
+use runtime::NodeId;
 use runtime::rng::Rng;
+use runtime::sim::{Options, Sim, Stop};
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -199,4 +205,62 @@ fn damaged_messages_never_panic() {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
     }
+}
+
+/// No other member can be reached, and commands change nothing.
+struct Nothing;
+
+impl Transport for Nothing {
+    async fn call(&self, _: Uuid, _: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
+        Err(Unreachable::NotSent)
+    }
+}
+
+impl StateMachine for Nothing {
+    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+/// Starts a member that leads a group of its own, or belongs to none, and gives it damaged requests.
+fn give_damaged_requests(seed: u64) {
+    let mut sim = Sim::new(seed, Options::default());
+    let ended = Rc::new(Cell::new(false));
+    let told = ended.clone();
+    sim.start_node(NodeId(1), 1, move |_| {
+        let (told, mut rng) = (told.clone(), Rng::new(seed));
+        async move {
+            let config = Config { me: NODE, timings: Timings::default() };
+            let store = MemoryStore::new(Duration::from_micros(10));
+            let group = Group::start(config, store, Nothing, Nothing).await.expect("it starts");
+            if seed.is_multiple_of(2) {
+                group.create().await.expect("it leads");
+            }
+            let messages: Vec<_> = requests().iter().map(Request::encode).collect();
+            for _ in 0..100 {
+                let mut bytes = messages[rng.below(messages.len() as u64) as usize].clone();
+                for _ in 0..rng.below(4) {
+                    let at = rng.below(bytes.len() as u64) as usize;
+                    bytes[at] = [0, 1, 0x7f, 0x80, 0xff, rng.next_u64() as u8][rng.below(6) as usize];
+                }
+                let answered = runtime::timeout(Duration::from_secs(5), group.handle(&bytes)).await;
+                assert!(answered.is_none_or(|answer| Answer::decode(&answer).is_some()));
+            }
+            told.set(true);
+        }
+    });
+    assert_eq!(sim.run_until(Duration::from_secs(3_600), || ended.get()), Stop::Condition);
+}
+
+#[test]
+fn damaged_requests_never_end_the_process_of_a_member() {
+    (0..100).for_each(give_damaged_requests);
 }

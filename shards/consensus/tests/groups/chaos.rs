@@ -104,7 +104,7 @@ fn run(seed: u64) -> (Counts, u64) {
     (counts, run.sim.trace_hash())
 }
 
-fn number(name: &str, otherwise: u64) -> u64 {
+pub(crate) fn number(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).map_or(otherwise, |text| text.parse().expect("a number"))
 }
 

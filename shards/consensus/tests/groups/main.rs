@@ -5,4 +5,5 @@ mod basic;
 mod chaos;
 mod crashes;
 mod members;
+mod scale;
 mod world;

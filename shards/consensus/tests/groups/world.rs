@@ -67,6 +67,9 @@ pub(crate) struct World {
     /// Whether a recovery may have lost what was acknowledged.
     pub(crate) lossy: Cell<bool>,
     proposed: Cell<u64>,
+    /// Messages and answers between members so far, and their bytes.
+    pub(crate) sent: Cell<(u64, u64)>,
+    timings: Option<Timings>,
 }
 
 pub(crate) fn host(n: u32) -> Uuid {
@@ -89,8 +92,12 @@ pub(crate) struct Run {
 
 impl Run {
     pub(crate) fn new(seed: u64, faults: Faults) -> Run {
+        Run::with_timings(seed, faults, TIMINGS)
+    }
+
+    pub(crate) fn with_timings(seed: u64, faults: Faults, timings: Timings) -> Run {
         let sim = Sim::new(seed, Options::default());
-        let world = Rc::new(World::default());
+        let world = Rc::new(World { timings: Some(timings), ..World::default() });
         world.faults.set(faults);
         Run { sim, world }
     }
@@ -333,7 +340,11 @@ impl Transport for Connections {
                 let _ = exchange(target, &again).await;
             });
         }
+        let (messages, bytes) = self.world.sent.get();
+        self.world.sent.set((messages + 1, bytes + message.len() as u64));
         let answer = exchange(target, &message).await?;
+        let (messages, bytes) = self.world.sent.get();
+        self.world.sent.set((messages + 1, bytes + answer.len() as u64));
         // The answer is lost, not the message.
         if happens(faults.lost) { Err(Unreachable::NoAnswer) } else { Ok(answer) }
     }
@@ -358,7 +369,7 @@ async fn serve(group: Group) {
 }
 
 async fn run_node(world: Rc<World>, n: u32) {
-    let config = Config { me: host(n), timings: TIMINGS };
+    let config = Config { me: host(n), timings: world.timings.clone().unwrap_or_default() };
     let store = world.stores.borrow()[&n].clone();
     let fresh = store.stored().vote.is_none();
     let machine = Commands { n, world: world.clone() };
