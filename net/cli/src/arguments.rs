@@ -1,5 +1,6 @@
 //! The command line of a node, and its settings: the configuration file with the command line's options over it.
 
+use crate::metadata_service;
 use clap::{Parser, ValueEnum};
 use server::Config;
 use server::config::archiving::{ARCHIVING_FILE, refuse_archiving};
@@ -124,7 +125,7 @@ impl Arguments {
         if let Some(seeds) = &self.seeds {
             config.seed_names = seeds_of(seeds)?;
         }
-        config.discover(&beside, &runtime::machine::resolve)?;
+        config.discover(&beside, &runtime::machine::resolve, &metadata_service::ask)?;
         config.node.memory_bytes = match self.memory.or(runtime::machine::available_memory_bytes().map(|free| free / 2))
         {
             Some(bytes) => usize::try_from(bytes).unwrap_or(usize::MAX),

@@ -10,6 +10,7 @@
 
 mod arguments;
 mod logging;
+mod metadata_service;
 mod nodetool;
 mod tools;
 

@@ -200,7 +200,7 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         name: "cli",
         folder: "net/cli",
-        dependencies: &["server", "load", "sstable", "runtime", "model"],
+        dependencies: &["server", "load", "sstable", "cluster", "runtime", "model"],
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,

@@ -2,11 +2,13 @@
 //! the file that it reads beside `cassandra.yaml`.
 
 use super::given::Given;
-use super::{Config, ConfigError, error};
+use super::{Config, ConfigError, error, units};
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
-use cluster::snitch::{Location, Snitch};
+use cluster::snitch::cloud::Question;
+use cluster::snitch::{Location, Snitch, properties};
 use serde_norway::Value;
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 /// Most seeds of a node.
 pub const SEEDS_MAX: usize = 64;
@@ -18,6 +20,14 @@ impl Given {
         let class = if name.contains('.') { name.clone() } else { format!("org.apache.cassandra.locator.{name}") };
         match Snitch::named(&name) {
             Some(snitch) => Ok(snitch),
+            None if class.ends_with(".locator.Ec2MultiRegionSnitch") => error(
+                "endpoint_snitch: Ec2MultiRegionSnitch is not supported, because a node has one address for other nodes; \
+                 use Ec2Snitch",
+            ),
+            None if class.ends_with(".locator.CloudstackSnitch") => error(
+                "endpoint_snitch: CloudstackSnitch is not supported, as Cassandra says that it will be removed; use \
+                 GossipingPropertyFileSnitch",
+            ),
             None => error(format!("Unable to find snitch class '{class}'")),
         }
     }
@@ -67,7 +77,8 @@ pub fn seeds_of(list: &str) -> Result<Vec<String>, ConfigError> {
 
 impl Config {
     /// Finds the addresses of the seeds and asks the snitch where this node is, once all options have their values.
-    /// `file` reads a file beside `cassandra.yaml`, if it is there; `resolve` gives the address of a host name.
+    /// `file` reads a file beside `cassandra.yaml`, if it is there; `resolve` gives the address of a host name; `ask` asks
+    /// the metadata service of a cloud, and gives up after a time.
     ///
     /// # Errors
     /// Cassandra's text if no seed has an address, or if the snitch does not know where the node is.
@@ -75,14 +86,17 @@ impl Config {
         &mut self,
         file: &dyn Fn(&str) -> Result<Option<String>, ConfigError>,
         resolve: &dyn Fn(&str) -> Option<IpAddr>,
+        ask: &dyn Fn(&Question, Duration) -> Result<String, String>,
     ) -> Result<(), ConfigError> {
         self.resolve_seeds(resolve)?;
         let text = match self.snitch.file_name() {
             Some(name) => file(name)?,
             None => None,
         };
-        let address = self.gossip_address();
-        let Location { data_center, rack } = self.snitch.locate(text.as_deref(), address, resolve).or_else(error)?;
+        let (text, address) = (text.as_deref(), self.gossip_address());
+        let timeout = answer_timeout(text.unwrap_or_default())?;
+        let ask = |question: &Question| ask(question, timeout);
+        let Location { data_center, rack } = self.snitch.locate(text, address, resolve, &ask).or_else(error)?;
         (self.node.data_center, self.node.rack) = (data_center, rack);
         Ok(())
     }
@@ -110,6 +124,18 @@ impl Config {
     }
 }
 
+/// `metadata_request_timeout` in the file of a snitch: how long a metadata service may take to answer.
+fn answer_timeout(file: &str) -> Result<Duration, ConfigError> {
+    const NAME: &str = "metadata_request_timeout";
+    match properties::parse(file).iter().rfind(|(name, _)| name == NAME) {
+        None => Ok(Duration::from_secs(30)),
+        Some((_, text)) => match units::duration(text.trim()) {
+            Some(timeout) => Ok(timeout),
+            None => error(format!("{text} as value of {NAME} is invalid duration! Invalid duration: {text}")),
+        },
+    }
+}
+
 fn resolved(seed: &str, port: u16, resolve: &dyn Fn(&str) -> Option<IpAddr>) -> Option<SocketAddr> {
     if let Ok(address) = seed.parse() {
         return Some(address);
@@ -132,7 +158,11 @@ mod tests {
         let mut config = Config::read(file, &[]).map_err(|error| error.0)?;
         let read = |name: &str| Ok(beside.filter(|(other, _)| *other == name).map(|(_, text)| text.to_owned()));
         let resolve = |name: &str| (name == "node7").then(|| IpAddr::from([127, 0, 0, 7]));
-        config.discover(&read, &resolve).map_err(|error| error.0)?;
+        let ask = |question: &Question, timeout: Duration| match (question.url.as_str(), timeout.as_secs()) {
+            ("http://here/latest/meta-data/zone-id", 7) => Ok("cn-hangzhou-f".to_owned()),
+            (url, seconds) => Err(format!("{url} does not answer within {seconds} s")),
+        };
+        config.discover(&read, &resolve, &ask).map_err(|error| error.0)?;
         Ok(config)
     }
 
@@ -194,6 +224,21 @@ mod tests {
         let topology = "endpoint_snitch: org.apache.cassandra.locator.PropertyFileSnitch\nlisten_address: 127.0.0.9";
         assert_eq!(location(topology, Some(("cassandra-topology.properties", "127.0.0.9=c:d"))), pair("c", "d"));
         assert_eq!(location("endpoint_snitch: RackInferringSnitch\nlisten_address: 127.3.4.5", None), pair("3", "4"));
+        let cloud = "endpoint_snitch: AlibabaCloudSnitch";
+        let file = |timeout| format!("metadata_url=http://here\nmetadata_request_timeout={timeout}\n");
+        let located = |timeout| location(cloud, Some((rackdc, &file(timeout))));
+        assert_eq!(located("7s"), pair("cn-hangzhou", "f"));
+        assert_eq!(
+            located("8s").expect_err("refused"),
+            "Error instantiating snitch class 'org.apache.cassandra.locator.AlibabaCloudSnitch': \
+             http://here/latest/meta-data/zone-id does not answer within 8 s"
+        );
+        assert!(located("x").expect_err("refused").starts_with("x as value of metadata_request_timeout is invalid"));
+        assert!(location(cloud, None).expect_err("refused").ends_with("does not answer within 30 s"));
+        for name in ["Ec2MultiRegionSnitch", "org.apache.cassandra.locator.CloudstackSnitch"] {
+            let text = location(&format!("endpoint_snitch: {name}"), None).expect_err("refused");
+            assert!(text.contains("is not supported"), "{text}");
+        }
         assert_eq!(
             location("endpoint_snitch: NoSuchSnitch", None),
             Err("Unable to find snitch class 'org.apache.cassandra.locator.NoSuchSnitch'".into())

@@ -1,8 +1,12 @@
 //! Snitches: how a node learns in which data centre and rack it is.
 //!
-//! Each node asks its snitch about itself only; what it answers becomes part of the metadata of the cluster.
+//! Each node asks its snitch about itself only; what it answers becomes part of the metadata of the cluster. Those of
+//! clouds ask the metadata service of the machine ([`cloud`]).
 
+pub mod cloud;
 pub mod properties;
+
+use cloud::{Ask, Cloud};
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -18,6 +22,8 @@ pub enum Snitch {
     PropertyFile,
     /// The second number of the IPv4 address is the data centre, the third the rack.
     RackInferring,
+    /// The metadata service of a cloud says where this node is.
+    OfCloud(Cloud),
 }
 
 /// A data centre and a rack in it.
@@ -29,7 +35,16 @@ pub struct Location {
     pub rack: String,
 }
 
-const ALL: [Snitch; 4] = [Snitch::Simple, Snitch::GossipingPropertyFile, Snitch::PropertyFile, Snitch::RackInferring];
+const ALL: [Snitch; 8] = [
+    Snitch::Simple,
+    Snitch::GossipingPropertyFile,
+    Snitch::PropertyFile,
+    Snitch::RackInferring,
+    Snitch::OfCloud(Cloud::Ec2),
+    Snitch::OfCloud(Cloud::Google),
+    Snitch::OfCloud(Cloud::Azure),
+    Snitch::OfCloud(Cloud::Alibaba),
+];
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 
 impl Snitch {
@@ -46,6 +61,10 @@ impl Snitch {
             Snitch::GossipingPropertyFile => "GossipingPropertyFileSnitch",
             Snitch::PropertyFile => "PropertyFileSnitch",
             Snitch::RackInferring => "RackInferringSnitch",
+            Snitch::OfCloud(Cloud::Ec2) => "Ec2Snitch",
+            Snitch::OfCloud(Cloud::Google) => "GoogleCloudSnitch",
+            Snitch::OfCloud(Cloud::Azure) => "AzureSnitch",
+            Snitch::OfCloud(Cloud::Alibaba) => "AlibabaCloudSnitch",
         }
     }
 
@@ -57,28 +76,30 @@ impl Snitch {
     /// The file that it reads, beside `cassandra.yaml`.
     pub fn file_name(self) -> Option<&'static str> {
         match self {
-            Snitch::GossipingPropertyFile => Some("cassandra-rackdc.properties"),
+            Snitch::GossipingPropertyFile | Snitch::OfCloud(_) => Some("cassandra-rackdc.properties"),
             Snitch::PropertyFile => Some("cassandra-topology.properties"),
             Snitch::Simple | Snitch::RackInferring => None,
         }
     }
 
     /// Where the node with this address (`broadcast_address`, `storage_port`) is. `file` is the text of
-    /// [`Snitch::file_name`], if there is one; `resolve` gives the address of a host name.
+    /// [`Snitch::file_name`], if there is one; `resolve` gives the address of a host name, `ask` asks a metadata service.
     ///
     /// # Errors
-    /// Cassandra's text if the file does not say it.
+    /// Cassandra's text if the file or the service does not say it.
     pub fn locate(
         self,
         file: Option<&str>,
         address: SocketAddr,
         resolve: &dyn Fn(&str) -> Option<IpAddr>,
+        ask: Ask<'_>,
     ) -> Result<Location, String> {
         let located = match self {
             Snitch::Simple => Ok(location("datacenter1", "rack1")),
             Snitch::GossipingPropertyFile => gossiping(file.unwrap_or_default()),
             Snitch::PropertyFile => topology(file, address, resolve),
             Snitch::RackInferring => inferred(address.ip()),
+            Snitch::OfCloud(cloud) => cloud.locate(&properties::parse(file.unwrap_or_default()), ask),
         };
         located.map_err(|cause| format!("Error instantiating snitch class '{}': {cause}", self.class_name()))
     }
@@ -155,7 +176,7 @@ mod tests {
     fn located(snitch: Snitch, file: Option<&str>, address: &str) -> Result<(String, String), String> {
         let resolve = |name: &str| (name == "node7").then(|| IpAddr::from([127, 0, 0, 7]));
         let address = address.parse().expect("an address");
-        let location = snitch.locate(file, address, &resolve)?;
+        let location = snitch.locate(file, address, &resolve, &|_| Err("nothing answers".into()))?;
         Ok((location.data_center, location.rack))
     }
 

@@ -2,7 +2,7 @@
 
 use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
 use super::older::Older::{Bytes, Milliseconds, Same};
-use super::{ALONE, Key, group, read, refused, unused};
+use super::{ALONE, Key, NEAREST, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
     read("cluster_name", TEXT, "Test Cluster", ""),
@@ -27,7 +27,8 @@ pub(super) const KEYS: &[Key] = &[
         "endpoint_snitch",
         TEXT,
         "",
-        "Simple, GossipingPropertyFile, PropertyFile or RackInferring; their files are read beside `cassandra.yaml`",
+        "Simple, GossipingPropertyFile, PropertyFile, RackInferring, Ec2, GoogleCloud, Azure or AlibabaCloud; their files are \
+         read beside `cassandra.yaml`; `prefer_local` has no effect: nodes have one address for each other",
     ),
     read("listen_address", TEXT, "", "a loopback address"),
     refused("listen_interface", TEXT, "", "interfaces are not looked up; `listen_address` takes an address"),
@@ -41,11 +42,11 @@ pub(super) const KEYS: &[Key] = &[
     unused("rpc_interface_prefer_ipv6", FLAG, "false", "belongs to `rpc_interface`"),
     read("broadcast_rpc_address", TEXT, "", "what clients are told"),
     unused("rpc_keepalive", FLAG, "true", "connections always have TCP keepalive"),
-    unused("dynamic_snitch", FLAG, "true", ALONE),
-    unused("dynamic_snitch_badness_threshold", DECIMAL, "1.0", ALONE),
-    unused("dynamic_snitch_reset_interval", INT_MILLISECONDS, "10m", ALONE)
+    unused("dynamic_snitch", FLAG, "true", NEAREST),
+    unused("dynamic_snitch_badness_threshold", DECIMAL, "1.0", NEAREST),
+    unused("dynamic_snitch_reset_interval", INT_MILLISECONDS, "10m", NEAREST)
         .older(&[("dynamic_snitch_reset_interval_in_ms", Milliseconds)]),
-    unused("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", ALONE)
+    unused("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", NEAREST)
         .older(&[("dynamic_snitch_update_interval_in_ms", Milliseconds)]),
     unused("failure_detector", TEXT, "FailureDetector", ALONE),
     read("phi_convict_threshold", DECIMAL, "8.0", ""),
