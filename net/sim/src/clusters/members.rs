@@ -18,8 +18,8 @@ use std::time::Duration;
 const CHECKER: NodeId = NodeId(1);
 /// The first node of the cluster.
 pub(super) const FIRST: u32 = 10;
-/// How many of the first nodes are seeds, which never leave.
-pub(super) const SEEDS: usize = 2;
+/// How many of the first nodes are seeds at most. They never leave.
+pub(super) const SEEDS_MAX: usize = 2;
 const NATIVE_PORT: u16 = 9042;
 const STORAGE_PORT: u16 = 7000;
 /// Most cores of a node.
@@ -61,6 +61,9 @@ pub(super) struct Cluster {
     pub(super) members: Vec<Member>,
     /// How many nodes have ever been started.
     started: u32,
+    /// How many of the first nodes are seeds. A seed that cannot reach the other ones when it starts for the first time
+    /// makes a cluster, so these are nodes of the first start.
+    pub(super) seeds: usize,
     pub(super) report: ClusterReport,
 }
 
@@ -70,7 +73,7 @@ impl Cluster {
         let mut rng = Rng::new(seed);
         let sim = Sim::new(rng.next_u64(), Options::default());
         let report = ClusterReport { seed, ..ClusterReport::default() };
-        Cluster { sim, rng, members: Vec::new(), started: 0, report }
+        Cluster { sim, rng, members: Vec::new(), started: 0, seeds: SEEDS_MAX, report }
     }
 
     /// Starts one more node.
@@ -102,9 +105,10 @@ impl Cluster {
         ];
         let mut config = Config::read("", &options).expect("options that exist");
         config.node.directories = "/data".into();
-        // The first two nodes are seeds; the second one only once it knows the first, as an operator would have it.
-        let seeds = [FIRST, FIRST + 1].map(|seed| SocketAddr::new(Sim::address_of(NodeId(seed)), STORAGE_PORT));
-        config.node.seeds = if member.id.0 == FIRST { seeds[..1].to_vec() } else { seeds.to_vec() };
+        // The second seed starts only once it knows the first, as an operator would have it.
+        let seeds = if member.id.0 == FIRST { 1 } else { self.seeds as u32 };
+        let seeds = (FIRST..FIRST + seeds).map(|seed| SocketAddr::new(Sim::address_of(NodeId(seed)), STORAGE_PORT));
+        config.node.seeds = seeds.collect();
         member.ready = Arc::default();
         member.exit = Rc::default();
         member.cores = cores;

@@ -1,6 +1,6 @@
 //! One run of a cluster, from its first start to the verdict.
 
-use super::members::{AGREEMENT_MAX, Cluster, Member, SEEDS, START_MAX};
+use super::members::{AGREEMENT_MAX, Cluster, Member, SEEDS_MAX, START_MAX};
 use super::nemesis::{Disturbance, Fault, disturb};
 use super::report::ClusterReport;
 use super::schema_client::{Served, SharedChanges, TABLES, client, served};
@@ -109,9 +109,9 @@ impl ClusterRun {
 
     fn play(&mut self) -> Result<(), String> {
         let most = if self.cluster.report.seed % 8 == 7 { MANY_NODES_MAX } else { NODES_MAX };
-        for _ in 0..1 + self.cluster.rng.below(most) {
-            self.cluster.add_node();
-        }
+        let nodes = 1 + self.cluster.rng.below(most) as usize;
+        self.cluster.seeds = nodes.min(SEEDS_MAX);
+        (0..nodes).for_each(|_| self.cluster.add_node());
         self.cluster.all_ready("the first start")?;
         self.cluster.create_keyspace()?;
         self.start_clients();
@@ -154,7 +154,7 @@ impl ClusterRun {
     /// Some faults, time for them to bite, and their end.
     fn round(&mut self) -> Result<(), String> {
         let nodes: Vec<NodeId> = self.cluster.members.iter().map(|member| member.id).collect();
-        let lasting = &nodes[..nodes.len().min(SEEDS)];
+        let lasting = &nodes[..nodes.len().min(self.cluster.seeds)];
         let mut faults = Vec::new();
         self.count_faults(1);
         for _ in 0..1 + self.cluster.rng.below(2) {
@@ -232,7 +232,8 @@ impl ClusterRun {
             }
         }
         let at = self.cluster.rng.below(self.cluster.members.len() as u64) as usize;
-        let may_leave = at >= SEEDS && !self.cluster.members[at].is_wiped && self.cluster.rng.below(2) == 0;
+        let may_leave =
+            at >= self.cluster.seeds && !self.cluster.members[at].is_wiped && self.cluster.rng.below(2) == 0;
         may_leave.then(|| {
             self.cluster.begin_leaving(at);
             self.cluster.members[at].id

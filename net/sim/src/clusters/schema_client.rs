@@ -16,6 +16,9 @@ use std::time::Duration;
 pub(super) const KEYSPACE: &str = "changes";
 /// How many tables change.
 pub(super) const TABLES: usize = 3;
+/// Most changes of a table whose end is not known: each of them may have come at any time, so that more would have too
+/// many orders to look at.
+const OPEN_MAX: u64 = 5;
 /// How long a client waits for one answer; longer than the node takes to give up.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// Longest pause between two changes of a client.
@@ -85,6 +88,9 @@ async fn change(client: &mut Client, others: &[SocketAddr], changes: &SharedChan
     let table = rng::below(TABLES as u64) as usize;
     let (text, id, after, quiet) = {
         let mut changes = changes.borrow_mut();
+        if changes.open[table] >= OPEN_MAX {
+            return true;
+        }
         changes.next += 1;
         changes.begun[table] += 1;
         changes.open[table] += 1;
