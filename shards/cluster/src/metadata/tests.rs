@@ -230,5 +230,5 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
             metadata = Metadata::default();
         }
     }
-    assert!(taken > 1_000, "{taken} commands were taken");
+    assert!(taken > 100, "{taken} commands were taken");
 }
