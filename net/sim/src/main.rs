@@ -27,8 +27,8 @@ struct Arguments {
     /// Clusters of several nodes, and changes of the schema alone.
     #[arg(long)]
     clusters: bool,
-    /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one client
-    /// with all nodes alive and with one dead.
+    /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one
+    /// client with all nodes alive and with one dead.
     #[arg(long)]
     agreement: Option<u64>,
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.

@@ -77,8 +77,8 @@ pub fn seeds_of(list: &str) -> Result<Vec<String>, ConfigError> {
 
 impl Config {
     /// Finds the addresses of the seeds and asks the snitch where this node is, once all options have their values.
-    /// `file` reads a file beside `cassandra.yaml`, if it is there; `resolve` gives the address of a host name; `ask` asks
-    /// the metadata service of a cloud, and gives up after a time.
+    /// `file` reads a file beside `cassandra.yaml`, if it is there; `resolve` gives the address of a host name; `ask`
+    /// asks the metadata service of a cloud, and gives up after a time.
     ///
     /// # Errors
     /// Cassandra's text if no seed has an address, or if the snitch does not know where the node is.

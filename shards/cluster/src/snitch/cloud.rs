@@ -113,8 +113,8 @@ fn token<'p>(service: &str, property: &dyn Fn(&str) -> Option<&'p str>, ask: Ask
     ask(&Question { method: Method::Put, url: format!("{service}/latest/api/token"), headers })
 }
 
-/// The place that an availability zone of EC2 stands for: region and zone; in the older naming `us-east-1a` is rack `1a`
-/// of `us-east`, and `us-west-2a` rack `2a` of `us-west-2`.
+/// The place that an availability zone of EC2 stands for: region and zone; in the older naming `us-east-1a` is rack
+/// `1a` of `us-east`, and `us-west-2a` rack `2a` of `us-west-2`.
 fn of_ec2(zone: &str, is_legacy: bool, suffix: &str) -> Location {
     let (region, rack) = if is_legacy {
         let without = |count: usize| zone.char_indices().rev().nth(count - 1).map_or("", |(at, _)| &zone[..at]);

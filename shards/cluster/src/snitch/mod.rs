@@ -83,7 +83,8 @@ impl Snitch {
     }
 
     /// Where the node with this address (`broadcast_address`, `storage_port`) is. `file` is the text of
-    /// [`Snitch::file_name`], if there is one; `resolve` gives the address of a host name, `ask` asks a metadata service.
+    /// [`Snitch::file_name`], if there is one; `resolve` gives the address of a host name, `ask` asks a metadata
+    /// service.
     ///
     /// # Errors
     /// Cassandra's text if the file or the service does not say it.
