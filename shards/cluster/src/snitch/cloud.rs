@@ -3,7 +3,7 @@
 //! Nothing is sent here: the caller passes a function that asks. Addresses, properties of
 //! `cassandra-rackdc.properties` and texts are those of Cassandra 5.0.
 
-use super::Location;
+use super::location::Location;
 use std::num::ParseIntError;
 
 /// The property with the address of the service, instead of the cloud's own.

@@ -4,7 +4,10 @@
 //! clouds ask the metadata service of the machine ([`cloud`]).
 
 pub mod cloud;
+mod location;
 pub mod properties;
+
+pub use location::Location;
 
 use cloud::{Ask, Cloud};
 
@@ -24,15 +27,6 @@ pub enum Snitch {
     RackInferring,
     /// The metadata service of a cloud says where this node is.
     OfCloud(Cloud),
-}
-
-/// A data centre and a rack in it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Location {
-    /// The name of the data centre.
-    pub data_center: String,
-    /// The name of the rack.
-    pub rack: String,
 }
 
 const ALL: [Snitch; 8] = [
