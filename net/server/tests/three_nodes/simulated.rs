@@ -49,7 +49,8 @@ impl SimulatedCluster {
             tokens_yaml(node)
         );
         let mut config = Config::read(&yaml, &[]).expect("a configuration");
-        config.discover(&|_| Ok(Some(format!("dc={data_center}\nrack={rack}"))), &|_| None).expect("a place");
+        let file = |_: &str| Ok(Some(format!("dc={data_center}\nrack={rack}")));
+        config.discover(&file, &|_| None, &|_, _| Err("no cloud".into())).expect("a place");
         config.node.directories = "/data".into();
         config
     }
