@@ -213,8 +213,9 @@ mod tests {
 
     #[test]
     fn the_snitch_says_where_the_node_is() {
-        let location =
-            |file, beside| discovered(file, beside).map(|config| (config.node.data_center, config.node.rack));
+        let location = |file: &str, beside: Option<(&str, &str)>| {
+            discovered(file, beside).map(|config| (config.node.data_center, config.node.rack))
+        };
         let pair = |data_center: &str, rack: &str| Ok((data_center.to_owned(), rack.to_owned()));
         let rackdc = "cassandra-rackdc.properties";
         assert_eq!(location("", Some((rackdc, "dc=a\nrack=b"))), pair("datacenter1", "rack1"));
@@ -225,8 +226,8 @@ mod tests {
         assert_eq!(location(topology, Some(("cassandra-topology.properties", "127.0.0.9=c:d"))), pair("c", "d"));
         assert_eq!(location("endpoint_snitch: RackInferringSnitch\nlisten_address: 127.3.4.5", None), pair("3", "4"));
         let cloud = "endpoint_snitch: AlibabaCloudSnitch";
-        let file = |timeout| format!("metadata_url=http://here\nmetadata_request_timeout={timeout}\n");
-        let located = |timeout| location(cloud, Some((rackdc, &file(timeout))));
+        let file = |timeout: &str| format!("metadata_url=http://here\nmetadata_request_timeout={timeout}\n");
+        let located = |timeout: &str| location(cloud, Some((rackdc, &file(timeout))));
         assert_eq!(located("7s"), pair("cn-hangzhou", "f"));
         assert_eq!(
             located("8s").expect_err("refused"),
