@@ -58,7 +58,7 @@ pub(super) fn own_member(shard: &Shard) -> Member {
 /// Stores, before a node has an identity, that it has to join a cluster: it may crash before it has, and data of a node
 /// that belongs to no cluster are otherwise from before there were clusters. A node without other seeds need not join.
 pub(crate) async fn note_joining(store: &Store, schema: &Schema, config: &crate::Config) -> Result<(), StartError> {
-    let own: SocketAddr = config.storage_address().into();
+    let own = config.storage_address();
     if config.seeds.iter().any(|seed| *seed != own) {
         let none = Metadata::default().encode();
         store.apply(slot_written(schema, Slot::Metadata, none, runtime::wall_micros()), true).await.map_err(failed)?;
