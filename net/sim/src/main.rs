@@ -2,7 +2,9 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use clap::Parser;
-use sim::clusters::{ClusterReport, run_agreement, run_cluster, run_with_a_dead_node};
+use sim::clusters::{
+    ClusterReport, ReplicatedReport, run_agreement, run_cluster, run_replicated, run_with_a_dead_node,
+};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
 
@@ -27,6 +29,9 @@ struct Arguments {
     /// Clusters of several nodes, and changes of the schema alone.
     #[arg(long)]
     clusters: bool,
+    /// Clusters of several nodes, and replicated tables.
+    #[arg(long)]
+    replicated: bool,
     /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one
     /// client with all nodes alive and with one dead.
     #[arg(long)]
@@ -53,6 +58,9 @@ fn main() -> ExitCode {
     }
     if arguments.clusters {
         return clusters(&arguments);
+    }
+    if arguments.replicated {
+        return replicated(&arguments);
     }
     if let Some(count) = arguments.agreement {
         return agreement(&arguments, count);
@@ -118,6 +126,37 @@ fn agreement(arguments: &Arguments, count: u64) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Runs seeds of clusters with replicated tables.
+fn replicated(arguments: &Arguments) -> ExitCode {
+    let mut all = ReplicatedReport::default();
+    let mut broken = 0;
+    for seed in arguments.first..arguments.first + arguments.count {
+        let report = run_replicated(seed);
+        if arguments.verbose {
+            println!("{report:?}");
+        }
+        if let Some(violation) = &report.violation {
+            broken += 1;
+            println!("seed {seed}: {violation}");
+            println!("  replay: sim --replicated --first {seed} --count 1 --verbose");
+        }
+        all.nodes += report.nodes;
+        all.answered += report.answered;
+        all.reads_checked += report.reads_checked;
+        all.decisions += report.decisions;
+        all.crashes += report.crashes;
+        all.faults += report.faults;
+        all.events += report.events;
+    }
+    let ReplicatedReport { nodes, answered, reads_checked, decisions, crashes, faults, events, .. } = all;
+    println!(
+        "{} clusters of {nodes} nodes in all, {broken} broken; {answered} statements, {reads_checked} reads checked, \
+         {decisions} decisions, {crashes} crashes, {faults} other faults; {events} events",
+        arguments.count
+    );
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Runs seeds of clusters.

@@ -324,6 +324,7 @@ impl Run {
 
 async fn check_once(address: SocketAddr, clients: u8, world: &SharedWorld) -> Result<(), String> {
     let mut client = Client::connect(address, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-    checker::create_schema(&mut client, clients).await.map_err(|error| format!("schema: {error:?}"))?;
+    let factor = world.borrow().replicas.factor;
+    checker::create_schema(&mut client, clients, factor).await.map_err(|error| format!("schema: {error:?}"))?;
     checker::check_all(&mut client, clients, world).await
 }

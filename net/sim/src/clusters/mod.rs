@@ -14,16 +14,20 @@
 //!
 //! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died.
 //!
+//! Replicated tables are read and written in runs of their own (`replicated`).
+//!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
 
 mod agreement;
 mod members;
 mod nemesis;
+mod replicated;
 mod report;
 mod ring;
 mod run;
 mod schema_client;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
+pub use replicated::{ReplicatedReport, run_replicated};
 pub use report::ClusterReport;
 pub use run::{Planted, run_cluster, run_crash_while_joining, run_missed_change, run_planted};

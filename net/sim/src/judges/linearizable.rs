@@ -133,6 +133,11 @@ impl Partition {
         self.epoch += 1;
     }
 
+    /// How many operations of unknown end may still take effect.
+    pub fn undecided(&self) -> usize {
+        self.open.values().filter(|open| open.unknown && open.epoch == self.epoch).count()
+    }
+
     /// Records how an operation ended. Fails if no order explains that.
     pub fn finish(&mut self, id: OperationId, ending: Ending) -> Result<(), String> {
         match ending {

@@ -22,6 +22,11 @@ impl Registers {
         self.partitions.values_mut().for_each(Partition::restarted);
     }
 
+    /// How many changes of a partition, whose end is unknown, may still take effect.
+    pub fn undecided(&self, pk: i64) -> usize {
+        self.partitions.get(&pk).map_or(0, Partition::undecided)
+    }
+
     /// A value that no operation has written yet.
     pub fn new_value(&mut self) -> i64 {
         self.last_written += 1;

@@ -6,15 +6,13 @@ use super::world::{SharedWorld, Work};
 use super::{counters, indexes, reads, registers};
 use server::client::{CallError, Client, QueryOptions};
 
-/// Creates those parts of the workload's schema that are missing.
-pub async fn create_schema(client: &mut Client, clients: u8) -> Result<(), CallError> {
+/// Creates those parts of the workload's schema that are missing; the keyspace gets `factor` replicas.
+pub async fn create_schema(client: &mut Client, clients: u8, factor: u32) -> Result<(), CallError> {
     let options = QueryOptions::default();
-    client
-        .query(
-            "CREATE KEYSPACE IF NOT EXISTS s WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            &options,
-        )
-        .await?;
+    let keyspace = format!(
+        "CREATE KEYSPACE IF NOT EXISTS s WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {factor}}}"
+    );
+    client.query(&keyspace, &options).await?;
     client.query(CREATE_TYPE, &options).await?;
     client.query(registers::CREATE, &options).await?;
     counters::create(client).await?;
@@ -44,6 +42,11 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
     keep_violation(world, counters::check_all(client, world).await)?;
     let groups = world.borrow().history.check_groups();
     keep_violation(world, groups.map_err(StepError::from))
+}
+
+/// Reads every register at SERIAL, as [`check_all`] does.
+pub async fn check_registers(client: &mut Client, world: &SharedWorld) -> Result<(), String> {
+    keep_violation(world, registers::check_all(client, world).await)
 }
 
 fn keep_violation(world: &SharedWorld, result: Result<(), StepError>) -> Result<(), String> {

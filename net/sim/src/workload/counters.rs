@@ -48,7 +48,8 @@ pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(),
         }
     };
     let id = world.borrow_mut().counters.begin(amounts, runtime::now().0);
-    let result = send(client, &text, &QueryOptions::default(), 4).await;
+    let options = world.borrow().options();
+    let result = send(client, &text, &options, 4).await;
     let mut world = world.borrow_mut();
     world.answered += 1;
     world.counters.finish(id, fate_of(&result), runtime::now().0);
@@ -74,7 +75,8 @@ fn update(amounts: &mut BTreeMap<CounterKey, i64>) -> String {
 async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<BTreeMap<CounterKey, i64>, StepError> {
     let started = runtime::now().0;
     let text = format!("SELECT ck, s, a, b FROM {TABLE} WHERE pk = {pk}");
-    let outcome = match client.query(&text, &QueryOptions::default()).await {
+    let options = world.borrow().options();
+    let outcome = match client.query(&text, &options).await {
         Ok(outcome) => outcome,
         Err(CallError::Broken(_)) => return Err(StepError::Disconnected),
         Err(CallError::Failure { code, text: why, .. }) if code >= model::ErrorCode::Syntax as u16 => {

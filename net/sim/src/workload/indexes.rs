@@ -10,7 +10,7 @@ use super::world::SharedWorld;
 use crate::judges::history::{CellKey, Violation, WriteId};
 use crate::judges::read_checks;
 use runtime::rng;
-use server::client::{Client, QueryOptions};
+use server::client::Client;
 use std::collections::BTreeSet;
 
 /// The targets of the indexes. Tables with clusterings have all of these indexes, the others only the first one.
@@ -79,7 +79,7 @@ async fn read_at(
     };
     let columns = if table.is_wide() { "pk, ck" } else { "pk" };
     let text = format!("SELECT {columns} FROM {} WHERE {condition}", table.name());
-    let mut options = QueryOptions::default();
+    let mut options = world.borrow().options();
     if rng::below(2) == 0 {
         options.page_size = Some(1 + rng::below(4) as i32);
     }

@@ -146,7 +146,7 @@ pub(crate) async fn partition(
         text.push_str(if table.is_own() { " ORDER BY ck ASC" } else { " ORDER BY ck DESC" });
     }
     let pages = part && rng::below(6) == 0;
-    let mut options = QueryOptions::default();
+    let mut options = world.borrow().options();
     if pages {
         options.page_size = Some(1 + rng::below(3) as i32);
     }
@@ -200,7 +200,8 @@ pub(crate) async fn derived(
         _ => format!("SELECT ck FROM {name} WHERE pk = {pk} AND m CONTAINS KEY {element} ALLOW FILTERING"),
     };
     let started = runtime::now().0;
-    let Some(outcome) = select(client, world, &text, &QueryOptions::default()).await? else { return Ok(()) };
+    let options = world.borrow().options();
+    let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(()) };
     let span = (started, runtime::now().0);
     let mut world = world.borrow_mut();
     world.reads_checked += 1;
@@ -233,7 +234,7 @@ pub(crate) async fn derived(
 /// grows, the next page returns the partition again, with its new rows.
 pub(crate) async fn groups(client: &mut Client, world: &SharedWorld, table: TestTable) -> Result<(), StepError> {
     let text = format!("SELECT pk, count(ck) FROM {} GROUP BY pk", table.name());
-    let mut options = QueryOptions::default();
+    let mut options = world.borrow().options();
     if rng::below(2) == 0 {
         options.page_size = Some(1 + rng::below(3) as i32);
     }
@@ -288,7 +289,7 @@ impl Scan {
         let options = QueryOptions {
             page_size: Some(self.page_size),
             paging_state: self.paging_state.clone(),
-            ..QueryOptions::default()
+            ..world.borrow().options()
         };
         let Some(outcome) = select(client, world, &text, &options).await? else { return Ok(true) };
         for row in &outcome.rows {

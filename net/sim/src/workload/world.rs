@@ -4,6 +4,8 @@ use super::tables::TestTable;
 use crate::judges::counters::CounterHistory;
 use crate::judges::history::History;
 use crate::judges::registers::Registers;
+use model::Consistency;
+use server::client::QueryOptions;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -18,11 +20,28 @@ pub enum Work {
     Registers,
 }
 
+/// How the tables are replicated, and the level at which clients write and read them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Replicas {
+    /// The replication factor.
+    pub factor: u32,
+    /// The level of everything but conditions, which are decided at SERIAL.
+    pub level: Consistency,
+}
+
+impl Default for Replicas {
+    fn default() -> Replicas {
+        Replicas { factor: 1, level: Consistency::One }
+    }
+}
+
 /// The state of a run: what the judges know, what was counted, and what the driver asks of the clients.
 #[derive(Default)]
 pub struct World {
     /// What kind of requests the clients send.
     pub work: Work,
+    /// How the tables are replicated.
+    pub replicas: Replicas,
     /// Every write of cells.
     pub history: History,
     /// Every change of a counter.
@@ -65,6 +84,11 @@ impl World {
         self.history.restarted(now, may_lose_since);
         self.counters.restarted(now, may_lose_since);
         self.registers.restarted();
+    }
+
+    /// The options of a request without any of its own.
+    pub fn options(&self) -> QueryOptions {
+        QueryOptions { consistency: self.replicas.level, ..QueryOptions::default() }
     }
 
     /// Whether a client's own table certainly has column `c`.
