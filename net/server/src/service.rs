@@ -110,6 +110,7 @@ impl Service {
         };
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
+            gossip.settle().await;
             let plain = self.bind(context.config.node.native_port).await?;
             let aware = self.bind(context.config.shard_aware_port).await?;
             context.shard_aware_port.set(aware.local_address().port());

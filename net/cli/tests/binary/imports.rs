@@ -3,7 +3,6 @@
 use crate::node::Node;
 use crate::nodetool::{nodetool, recorded, session};
 use crate::tables::{count, run, table_directory};
-use scylla::client::session::Session;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};

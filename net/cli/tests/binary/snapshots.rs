@@ -4,9 +4,8 @@
 use crate::node::Node;
 use crate::nodetool::{masked, nodetool, recorded, session};
 use crate::tables::{run, table_directory};
-use scylla::client::session::Session;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).into_iter().flatten();

@@ -290,7 +290,7 @@ fn a_node_whose_process_is_gone_is_told_from_one_that_is_cut_off() {
             }
         }
     });
-    let mut look = |sim: &mut Sim| {
+    let look = |sim: &mut Sim| {
         looks.set(looks.get() + 1);
         pass(sim, SECOND);
         seen.get()

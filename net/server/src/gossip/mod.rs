@@ -31,6 +31,10 @@ use uuid::Uuid;
 pub(crate) const ROUND: Duration = Duration::from_secs(1);
 /// `cassandra.ring_delay_ms`.
 pub(crate) const RING_DELAY: Duration = Duration::from_secs(30);
+/// The longest that a node which starts waits for the others to be known as live.
+const SETTLE_MAX: Duration = Duration::from_secs(3);
+/// How often it looks.
+const SETTLE_STEP: Duration = Duration::from_millis(20);
 /// The load is told this often.
 const LOAD_EVERY: Duration = Duration::from_secs(60);
 
@@ -121,6 +125,27 @@ impl Gossip {
         }
         self.changed.notify();
         told.await;
+    }
+
+    /// Begins a round and waits until all other members are known to live, at most for [`SETTLE_MAX`]. A node that
+    /// serves clients before it knows who lives tells them that replicas are missing. Alone it does not wait.
+    pub(crate) async fn settle(&self) {
+        let own = self.config.gossip_address();
+        let everybody_lives = || {
+            let (topology, gossiper) = (self.shard.topology(), self.gossiper.borrow());
+            topology.nodes().iter().all(|node| node.address == own || gossiper.is_alive(node.address))
+        };
+        if everybody_lives() {
+            return;
+        }
+        self.round();
+        let end = runtime::now().after(SETTLE_MAX);
+        while !everybody_lives() && runtime::now() < end {
+            runtime::sleep(SETTLE_STEP).await;
+        }
+        if let Err(failure) = self.shard.switch_live_nodes(self.live_nodes()).await {
+            tracing::warn!(%failure, "not all cores know who is alive");
+        }
     }
 
     fn round(&self) {

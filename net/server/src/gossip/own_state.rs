@@ -62,8 +62,8 @@ fn status(shard: &Shard) -> Option<String> {
     Some(format!("{state},{}", first_token(shard)))
 }
 
-/// The token that a status names: the first one in the order of texts, as in Cassandra, which takes its tokens from a set
-/// of texts.
+/// The token that a status names: the first one in the order of texts, as in Cassandra, which takes its tokens from a
+/// set of texts.
 pub(super) fn first_token(shard: &Shard) -> String {
     shard.tokens().iter().map(RingToken::to_string).min().unwrap_or_default()
 }

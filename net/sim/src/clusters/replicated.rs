@@ -2,10 +2,10 @@
 //! node after the other has a fault.
 //!
 //! 1. Three to five nodes start; every partition has three replicas, so a majority of them is whole at any time.
-//! 2. Clients send what those of a single node send (`workload`), each request to a random node. Every answer is
-//!    judged as if there were one node: what a read at QUORUM shows is what writes at QUORUM have left.
-//! 3. When the faults have ended and what was missed has been delivered, all partitions are read at QUORUM through every
-//!    node, then at ALL, which leaves the replicas equal, then from one replica alone.
+//! 2. Clients send what those of a single node send (`workload`), through a random node on each connection. Every
+//!    answer is judged as if there were one node: what a read at QUORUM shows is what writes at QUORUM have left.
+//! 3. When the faults have ended and what was missed has been delivered, all partitions are read at QUORUM through
+//!    every node, then at ALL, which leaves the replicas equal, then from one replica alone.
 
 use super::members::{Cluster, SEEDS_MAX, START_MAX};
 use super::nemesis::Fault;
