@@ -126,6 +126,10 @@ impl Member {
         let raft = self.raft();
         // Somebody else is there, even if this member does not know it: it may have to hold an election.
         raft.runtime_config().tick(true);
+        // Nobody sends anything to itself, and openraft relies on that.
+        if request.vote().is_some_and(|vote| vote.leader_id.voted_for == self.config.me) {
+            return Answer::BadMessage;
+        }
         match request {
             Request::Append { vote, before: prev_log_id, decided: leader_commit, entries } => {
                 if self.contradicts(vote, prev_log_id.into_iter().chain(entries.iter().map(|entry| entry.log_id))) {

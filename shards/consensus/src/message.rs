@@ -44,6 +44,19 @@ pub(crate) enum Request {
     ReadIndex { wait: Duration },
 }
 
+impl Request {
+    /// The vote of the leader or candidate that sends it, if it names one.
+    pub(crate) fn vote(&self) -> Option<Vote> {
+        match self {
+            Request::Append { vote, .. } | Request::SnapshotPart { vote, .. } | Request::Transfer { vote, .. } => {
+                Some(*vote)
+            }
+            Request::Vote(ballot) | Request::PreVote(ballot) => Some(ballot.vote),
+            Request::Propose { .. } | Request::ChangeMembers { .. } | Request::ReadIndex { .. } => None,
+        }
+    }
+}
+
 /// What a candidate shows to voters.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Ballot {

@@ -97,7 +97,7 @@ pub const NUM_TOKENS_MAX: u64 = 1536;
 impl Default for Config {
     fn default() -> Config {
         Config {
-            node: shard::Config::default(),
+            node: shard::Config { allocate_for_factor: Some(ALLOCATION_FACTOR), ..shard::Config::default() },
             start_native_transport: true,
             shard_aware_port: 19042,
             metrics_port: Some(7199),

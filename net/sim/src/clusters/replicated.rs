@@ -55,6 +55,8 @@ pub struct ReplicatedReport {
     pub crashes: u64,
     /// Cuts and disturbances of the network, slow disks, pauses of processes.
     pub faults: u64,
+    /// The faults in their order, each with when it began, virtual milliseconds.
+    pub struck: Vec<String>,
     /// Simulator events.
     pub events: u64,
     /// Hash of everything that happened.
@@ -127,6 +129,11 @@ impl ReplicatedRun {
         let is_pause = rng.below(5) == 0;
         // No node may lose its disk: what it had is not copied to it again.
         let fault = Fault::random(rng, &nodes, &nodes);
+        let began = self.cluster.sim.now().0 / 1_000_000;
+        self.report.struck.push(match is_pause {
+            true => format!("{began}: Pause({})", victim.0),
+            false => format!("{began}: {fault:?}"),
+        });
         if is_pause {
             let pause = Duration::from_millis(self.cluster.rng.below(PAUSE_MILLIS_MAX));
             self.cluster.sim.pause(victim, pause);
