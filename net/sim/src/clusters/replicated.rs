@@ -9,12 +9,14 @@
 
 use super::members::{Cluster, SEEDS_MAX, START_MAX};
 use super::nemesis::Fault;
+use crate::judges::history::History;
+use crate::workload::tables::TestTable;
 use crate::workload::world::{Replicas, SharedWorld};
 use crate::workload::{checker, client};
 use model::Consistency;
 use runtime::NodeId;
 use runtime::sim::Stop;
-use server::client::Client;
+use server::client::{Client, QueryOptions};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -79,6 +81,7 @@ pub fn run_replicated(seed: u64) -> ReplicatedReport {
     {
         let mut world = world.borrow_mut();
         world.reads_are_durable = true;
+        world.history = History::replicated();
         world.replicas = Replicas { factor: FACTOR, level: Consistency::Quorum };
     }
     let clients = 1 + cluster.rng.below(CLIENTS_MAX) as u8;
@@ -195,7 +198,15 @@ impl ReplicatedRun {
         self.cluster.outside(START_MAX, move || async move {
             let mut client = Client::connect(server, None, 5).await.map_err(|error| format!("connect: {error}"))?;
             let created = checker::create_schema(&mut client, clients, FACTOR).await;
-            created.map_err(|error| format!("schema: {error:?}"))
+            created.map_err(|error| format!("schema: {error:?}"))?;
+            // A replica may miss a deletion for longer than the tables of a single node keep tombstones.
+            let tables = (0..2 + clients).map(|index| TestTable { index }.name()).chain(["s.registers".to_owned()]);
+            for table in tables {
+                let text = format!("ALTER TABLE {table} WITH gc_grace_seconds = 864000");
+                let altered = client.query(&text, &QueryOptions::default()).await;
+                altered.map_err(|error| format!("schema: {error:?}"))?;
+            }
+            Ok(())
         })?
     }
 

@@ -83,6 +83,10 @@ pub struct History {
     /// The writes of each logged batch: in the end all of them show, or none.
     groups: Vec<Vec<WriteId>>,
     pub(crate) restarted: u64,
+    /// Whether several replicas answer: see [`History::replicated`].
+    by_cell: bool,
+    /// Where unknown writes were shown, and when the first read that did so ended; only with `by_cell`.
+    seen: BTreeMap<(WriteId, CellKey), u64>,
 }
 
 impl History {
@@ -104,6 +108,19 @@ impl History {
         id
     }
 
+    /// A history of tables with several replicas. A read writes what it shows to the replicas that lack it, and nothing
+    /// else of the same write. So an unknown write that a read shows in one cell counts as acknowledged in that cell
+    /// alone, and reads may show a part of it.
+    pub fn replicated() -> History {
+        History { by_cell: true, ..History::default() }
+    }
+
+    /// Whether a read over `span` must show the write as a whole if it shows any of it.
+    pub(crate) fn is_whole(&self, id: WriteId, span: Span) -> bool {
+        let write = self.write(id);
+        !self.by_cell || write.fate == Fate::Acknowledged && write.acknowledged <= span.0
+    }
+
     /// Declares that these writes are one logged batch.
     pub fn bind_together(&mut self, ids: Vec<WriteId>) {
         self.groups.push(ids);
@@ -112,10 +129,11 @@ impl History {
     /// Records the fate of a write that was answered or whose connection broke. Fails if the write failed for certain
     /// although a read has shown it.
     pub fn finish(&mut self, id: WriteId, fate: Fate, now: u64) -> Result<(), Violation> {
+        let was_seen = self.seen.keys().any(|(seen, _)| *seen == id);
         let write = &mut self.writes[id as usize - 1];
         write.applied = if fate == Fate::Unknown { u64::MAX } else { now };
         match (write.fate, fate) {
-            (Fate::Acknowledged, Fate::Failed) => {
+            (_, Fate::Failed) if write.fate == Fate::Acknowledged || was_seen => {
                 return Err(Violation(format!("write {id} failed for certain but a read has shown it")));
             }
             // A read showed it before its answer came: it stays acknowledged from that read on.
@@ -252,7 +270,11 @@ impl History {
             if candidate && (any(written) || any(None)) {
                 return true;
             }
-            if write.fate == Fate::Acknowledged && write.acknowledged <= started {
+            let shown_since = match write.fate {
+                Fate::Acknowledged => Some(write.acknowledged),
+                _ => self.seen.get(&(id, cell)).copied(),
+            };
+            if shown_since.is_some_and(|since| since <= started) {
                 return false;
             }
         }
@@ -278,10 +300,13 @@ impl History {
     pub(crate) fn learn(&mut self, cell: CellKey, value: Option<WriteId>, span: Span) {
         if let Some(id) = value {
             let write = &mut self.writes[id as usize - 1];
-            if matches!(write.fate, Fate::Unknown | Fate::InFlight) {
-                write.fate = Fate::Acknowledged;
-                // It took effect before the end of the read: only reads that begin later must show it.
-                write.acknowledged = span.1;
+            // It took effect before the end of the read: only reads that begin later must show it.
+            match write.fate {
+                Fate::Unknown | Fate::InFlight if self.by_cell => {
+                    self.seen.entry((id, cell)).or_insert(span.1);
+                }
+                Fate::Unknown | Fate::InFlight => (write.fate, write.acknowledged) = (Fate::Acknowledged, span.1),
+                Fate::Acknowledged | Fate::Failed => {}
             }
         }
         // An unknown write from before the restart that is newer than the value shown has not taken effect and never

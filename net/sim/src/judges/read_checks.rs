@@ -118,7 +118,7 @@ fn check_whole(history: &History, seen: &ReadResult, span: Span) -> Result<(), S
     }
     ids.sort_unstable();
     ids.dedup();
-    for id in ids {
+    for id in ids.into_iter().filter(|id| history.is_whole(*id, span)) {
         for (cell, written) in &history.write(id).effects {
             if cell.column == MARKER {
                 continue;

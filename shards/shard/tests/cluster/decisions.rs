@@ -109,6 +109,22 @@ fn decisions_with_silent_replicas() {
     assert!(applied(&mut world, 1, &insert(3, Consistency::Quorum)), "nothing was proposed");
 }
 
+/// A round that first sends the last decision to a replica that lacks it must not write with that one's timestamp, at
+/// which a deletion wins.
+#[test]
+fn a_change_is_later_than_the_decision_that_a_replica_lacked() {
+    let mut world = three_nodes();
+    assert!(applied(&mut world, 0, &insert(1, Consistency::Quorum)));
+    world.network.set_silent(address(2), true);
+    let delete = "DELETE FROM k.t WHERE a = 1 IF EXISTS";
+    assert!(applied(&mut world, 0, &Request { consistency: Consistency::Quorum, ..Request::new(delete) }));
+    world.network.set_silent(address(2), false);
+    world.network.set_silent(address(1), true);
+    assert!(applied(&mut world, 0, &insert(1, Consistency::Quorum)));
+    let answer = world.query(0, 0, &serial_read(1)).expect("two replicas answer");
+    assert_eq!(rows_of(answer).0.len(), 1);
+}
+
 #[test]
 fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
     let mut world = three_nodes();

@@ -135,6 +135,11 @@ impl<U: Clone> Proposer<U> {
         Command::Prepare(ballot)
     }
 
+    /// The ballot of the round under way.
+    pub(crate) fn ballot(&self) -> Ballot {
+        self.ballot
+    }
+
     /// How often the round had to begin again.
     pub(crate) fn contentions(&self) -> u16 {
         self.contentions

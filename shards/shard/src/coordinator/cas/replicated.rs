@@ -195,7 +195,8 @@ impl<'r> Rounds<'r> {
                     None
                 }
                 Command::Read => {
-                    let at = self.ballot.micros();
+                    // Not that of the step under way: it may have sent an earlier decision to replicas that lack it.
+                    let at = self.proposer.ballot().micros();
                     let read = decide(self.shard, self.request, self.key, at, &source).await;
                     let (update, found) = match read {
                         Err(failure) if matches!(failure.detail, Detail::Replica { .. }) => {
