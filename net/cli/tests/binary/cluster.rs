@@ -236,7 +236,7 @@ fn sizes_masked(line: &str) -> String {
             _ if is_unit(words.get(at)) => {}
             word if word.starts_with(|c: char| c.is_ascii_digit()) && is_unit(words.get(at + 1)) => out.push("SIZE"),
             // Before the first round of gossip that tells loads.
-            "?" if at == 2 => out.push("SIZE"),
+            "?" if at == 2 || at == 4 && matches!(words[2], "Up" | "Down") => out.push("SIZE"),
             word => out.push(word),
         }
     }

@@ -77,7 +77,7 @@ async fn sstables_are_imported_verified_and_found() {
     let refused = usage("getsstables requires ks, cf and key args");
     assert_eq!(nodetool(&node, &["getsstables", "ks", "t"]), (1, refused, String::new()));
     let (exit, _, err) = nodetool(&node, &["getsstables", "ks", "t", "x"]);
-    assert_eq!((exit, err.as_str()), (2, "error: Unable to make int from 'x'\n"));
+    assert_eq!((exit, err.as_str()), (2, "error: For input string: \"x\"\n"));
 
     // The snapshot of a truncation restores its table, and a copy of it fills another table.
     run(&session, &["TRUNCATE ks.t"]).await;
