@@ -46,13 +46,7 @@ use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cql");
-    let mut files: Vec<PathBuf> = std::fs::read_dir(directory)
-        .expect("the case folder")
-        .map(|entry| entry.expect("readable").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "cql"))
-        .collect();
-    files.sort();
-    files
+    case::files_in(&directory)
 }
 
 fn load(path: &Path) -> CaseFile {

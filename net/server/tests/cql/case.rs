@@ -130,3 +130,12 @@ impl CaseFile {
         out
     }
 }
+
+/// The case files in a folder, in the order of their names.
+pub(crate) fn files_in(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+    let entries = std::fs::read_dir(folder).expect("the case folder");
+    let paths = entries.map(|entry| entry.expect("readable").path());
+    let mut files: Vec<_> = paths.filter(|path| path.extension().is_some_and(|extension| extension == "cql")).collect();
+    files.sort();
+    files
+}
