@@ -52,6 +52,36 @@ const DOUBLINGS_MAX: u16 = 6;
 /// A step under way on one replica.
 type StepCall = Pin<Box<dyn Future<Output = Result<PaxosAnswer, Refusal>>>>;
 
+/// The step that was sent last.
+struct StepUnderWay {
+    /// That of the round, or the one of an earlier decision that is sent to replicas which lack it.
+    ballot: Ballot,
+    /// The replicas that have not answered, by their positions in the plan.
+    calls: SmallVec<[(usize, StepCall); 3]>,
+    /// Replicas that the step would need but that are not alive, and of which the proposer has not been told.
+    dead: usize,
+}
+
+impl StepUnderWay {
+    fn new(ballot: Ballot) -> StepUnderWay {
+        StepUnderWay { ballot, calls: SmallVec::new(), dead: 0 }
+    }
+
+    /// The next answer, and the position of its replica.
+    async fn next_answer(&mut self) -> (usize, Result<PaxosAnswer, Refusal>) {
+        let calls = &mut self.calls;
+        std::future::poll_fn(|context| {
+            for place in 0..calls.len() {
+                if let Poll::Ready(answer) = calls[place].1.as_mut().poll(context) {
+                    return Poll::Ready((calls.swap_remove(place).0, answer));
+                }
+            }
+            Poll::Pending
+        })
+        .await
+    }
+}
+
 /// How the decision of a request ended.
 enum Decided {
     /// Nothing is left to do.
@@ -120,12 +150,7 @@ struct Rounds<'r> {
     proposer: Proposer<Update>,
     /// The first command of the proposer.
     first: Option<Command<Update>>,
-    /// The ballot of the step under way.
-    ballot: Ballot,
-    /// The replicas that have not answered the step under way, by their positions in the plan.
-    calls: SmallVec<[(usize, StepCall); 3]>,
-    /// Replicas that the step would need but that are not alive, and of which the proposer has not been told.
-    dead: usize,
+    step: StepUnderWay,
     progress: CasProgress,
     /// Why replicas failed.
     failures: Vec<(IpAddr, FailureReason)>,
@@ -159,9 +184,7 @@ impl<'r> Rounds<'r> {
             scope,
             proposer,
             first: Some(first),
-            ballot,
-            calls: SmallVec::new(),
-            dead: 0,
+            step: StepUnderWay::new(ballot),
             progress: CasProgress::Preparing,
             failures: Vec::new(),
             last: None,
@@ -195,7 +218,6 @@ impl<'r> Rounds<'r> {
                     None
                 }
                 Command::Read => {
-                    // Not that of the step under way: it may have sent an earlier decision to replicas that lack it.
                     let at = self.proposer.ballot().micros();
                     let read = decide(self.shard, self.request, self.key, at, &source).await;
                     let (update, found) = match read {
@@ -233,8 +255,7 @@ impl<'r> Rounds<'r> {
                         return Err(plan.expired(CasProgress::Preparing, 0, self.proposer.contentions()).into());
                     }
                     pause(self.proposer.contentions()).await;
-                    self.ballot = ballot(self.shard, self.scope, Some(above));
-                    Some(self.proposer.prepare(self.ballot))
+                    Some(self.proposer.prepare(ballot(self.shard, self.scope, Some(above))))
                 }
                 Command::End(RoundEnd::Applied | RoundEnd::Unchanged) => return Ok(Decided::Done(decided)),
                 Command::End(end) => return Err(self.failure(end).into()),
@@ -251,23 +272,21 @@ impl<'r> Rounds<'r> {
     /// Sends a step to replicas by their positions; those past the live ones are dead.
     fn ask(&mut self, ballot: Ballot, step: &PaxosStep, to: &[usize]) {
         let (verb, body) = self.body(step);
-        self.ballot = ballot;
-        self.dead = 0;
-        self.calls.clear();
+        let mut sent = StepUnderWay::new(ballot);
         for at in to {
             match self.request.plan.participants().get(*at) {
-                None => self.dead += 1,
+                None => sent.dead += 1,
                 Some(replica) if replica.node == self.topology.here() => {
-                    let call = self.step_here(*replica, step.clone());
-                    self.calls.push((*at, call));
+                    sent.calls.push((*at, self.step_here(*replica, step.clone())));
                 }
                 Some(replica) => {
                     let asked = Asked::until(&self.topology, replica.node, self.deadline);
                     let call = asked.call(self.shard, verb, &body);
-                    self.calls.push((*at, Box::pin(async move { paxos_answer(verb, call.await) })));
+                    sent.calls.push((*at, Box::pin(async move { paxos_answer(verb, call.await) })));
                 }
             }
         }
+        self.step = sent;
     }
 
     /// A step as a request to another node.
@@ -301,22 +320,23 @@ impl<'r> Rounds<'r> {
 
     /// Waits until the answers to the step under way say what is to be done next.
     async fn answered(&mut self) -> Result<Command<Update>, Stopped> {
-        while self.dead > 0 {
-            self.dead -= 1;
-            if let Some(next) = self.proposer.failed(self.ballot) {
+        let ballot = self.step.ballot;
+        while self.step.dead > 0 {
+            self.step.dead -= 1;
+            if let Some(next) = self.proposer.failed(ballot) {
                 return Ok(next);
             }
         }
-        while !self.calls.is_empty() {
-            let (at, answer) = self.next_answer().await;
+        while !self.step.calls.is_empty() {
+            let (at, answer) = self.step.next_answer().await;
             let next = match answer {
-                Ok(PaxosAnswer::Promise(promise)) => self.proposer.promised(at, self.ballot, promise),
-                Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(self.ballot, acceptance),
-                Ok(PaxosAnswer::Committed) => self.proposer.committed(self.ballot),
+                Ok(PaxosAnswer::Promise(promise)) => self.proposer.promised(at, ballot, promise),
+                Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(ballot, acceptance),
+                Ok(PaxosAnswer::Committed) => self.proposer.committed(ballot),
                 Err(Refusal::Moved(epoch)) if self.plans_again(epoch) => return Err(Stopped::Moved(epoch)),
                 Err(refusal) => {
                     self.note(at, refusal);
-                    self.proposer.failed(self.ballot)
+                    self.proposer.failed(ballot)
                 }
             };
             if let Some(next) = next {
@@ -329,19 +349,6 @@ impl<'r> Rounds<'r> {
     /// Whether everything can be planned again by the nodes of a later epoch: nothing of this request was proposed.
     fn plans_again(&self, epoch: u64) -> bool {
         self.progress == CasProgress::Preparing && epoch > self.topology.epoch()
-    }
-
-    async fn next_answer(&mut self) -> (usize, Result<PaxosAnswer, Refusal>) {
-        let calls = &mut self.calls;
-        std::future::poll_fn(|context| {
-            for place in 0..calls.len() {
-                if let Poll::Ready(answer) = calls[place].1.as_mut().poll(context) {
-                    return Poll::Ready((calls.swap_remove(place).0, answer));
-                }
-            }
-            Poll::Pending
-        })
-        .await
     }
 
     /// Notes why a replica failed.
