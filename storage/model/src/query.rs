@@ -5,6 +5,7 @@ use crate::key::DecoratedKey;
 use crate::row::{Cell, Liveness};
 use crate::schema::{ColumnId, TableId};
 use crate::token::{Token, TokenRange};
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 /// A read of one partition or of a range of tokens, as one shard executes it.
@@ -149,6 +150,15 @@ impl Position {
     /// The partition's token.
     pub fn token(&self) -> Token {
         self.key.token
+    }
+
+    /// Which of two places comes first in a read, `reversed` or not; a partition ends behind all its rows.
+    pub fn read_order(&self, other: &Position, reversed: bool) -> Ordering {
+        self.key.cmp(&other.key).then_with(|| match (&self.comparable, &other.comparable) {
+            (Some(a), Some(b)) if reversed => b.cmp(a),
+            (Some(a), Some(b)) => a.cmp(b),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        })
     }
 }
 

@@ -3,7 +3,7 @@
 //! 1. One replica gives rows, with their digest if others are asked for it. Equal digests: the rows are those of all.
 //! 2. Different digests: the replicas that answered are read again by merging what they have (`reconciling`).
 
-use super::gathering::{Patience, Unread, gather};
+use super::gathering::{Patience, PlacedRead, Unread, gather};
 use super::index_candidates;
 use super::read::{ReadPlan, read_digest_on, read_on};
 use super::reconciling::{Reconciling, begin};
@@ -11,12 +11,11 @@ use super::remote::Asked;
 use crate::messages::data::{DigestReply, ReadReply, ReadRequest};
 use crate::replica::row_sink::RowBlockSink;
 use crate::shard_state::Shard;
-use cluster::placement::{Replica, TablePlacement};
+use cluster::placement::Replica;
 use cluster::plan::{Form, PartitionReadPlan};
 use model::digest::Digest;
 use model::{DecoratedKey, Failure};
 use runtime::{Instant, ShardId};
-use std::rc::Rc;
 
 /// What a replica answers: the rows if it was asked for them, and their digest if it is compared.
 type Answer = (Digest, Option<ReadReply>);
@@ -34,7 +33,8 @@ pub(crate) async fn read(
     let mut placement = plan.placement.clone();
     loop {
         let patience = Patience::of_table(shard, &plan.table, deadline);
-        match compare(shard, plan, &placement, &mut asked, request, patience).await {
+        let read = PlacedRead { shard, plan, placement: &placement, request, patience };
+        match compare(&read, &mut asked).await {
             Ok(reply) => return Ok(reply),
             Err(Unread::Failed(failure)) => return Err(failure),
             Err(Unread::Moved) => {}
@@ -44,21 +44,17 @@ pub(crate) async fn read(
     }
 }
 
-async fn compare(
-    shard: &Shard,
-    plan: &ReadPlan,
-    placement: &Rc<TablePlacement>,
-    asked: &mut PartitionReadPlan,
-    request: &ReadRequest,
-    patience: Patience,
-) -> Result<ReadReply, Unread> {
-    let topology = placement.keyspace().topology();
+async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result<ReadReply, Unread> {
+    let PlacedRead { shard, plan, placement, request, patience } = *read;
     let is_compared = !asked.asks_one();
     if is_compared && request.index.is_some() {
-        return Box::pin(index_candidates::read(shard, plan, placement, asked, request, patience)).await;
+        return Box::pin(index_candidates::read(read, asked)).await;
     }
-    let ask = |replica, form| ask(shard, plan, placement, replica, form, is_compared, request, patience.deadline);
-    let answers = gather(shard, asked, &plan.table, topology, patience, ask).await?;
+    let ask = async |replica, form| match is_compared {
+        true => ask_to_compare(read, replica, form == Form::Rows).await,
+        false => Ok((Digest::default(), Some(ask(read, replica).await?))),
+    };
+    let answers = gather(shard, asked, &plan.table, placement.keyspace().topology(), patience, ask).await?;
     let first = answers.first().map(|(_, (digest, _))| *digest);
     if answers.iter().all(|(_, (digest, _))| Some(*digest) == first)
         && let Some(rows) = answers.into_iter().find_map(|(_, (_, rows))| rows)
@@ -66,41 +62,33 @@ async fn compare(
         return Ok(rows);
     }
     let mut sink = RowBlockSink::new(shard.partitioner(), &plan.table, request);
-    let mut read = begin(request.command.clone());
+    let mut reconciled = begin(request.command.clone());
     let is_filtered = request.filter.is_some();
     let patience = Patience::of_table(shard, &plan.table, patience.deadline);
     let reconciling = Reconciling { shard, table: &plan.table, placement, patience, is_filtered };
-    let end = Box::pin(reconciling.run(asked, &mut read, &mut sink)).await?;
+    let end = Box::pin(reconciling.run(asked, &mut reconciled, &mut sink)).await?;
     Ok(sink.finish(end))
 }
 
-/// Asks one replica for rows or a digest; for both if the rows are compared with digests of others.
-#[expect(clippy::too_many_arguments, reason = "a question and to whom it goes")]
-async fn ask(
-    shard: &Shard,
-    plan: &ReadPlan,
-    placement: &Rc<TablePlacement>,
-    replica: Replica,
-    form: Form,
-    is_compared: bool,
-    request: &ReadRequest,
-    deadline: Instant,
-) -> Result<Answer, Failure> {
+/// Asks the only replica that is needed for rows.
+async fn ask(read: &PlacedRead<'_>, replica: Replica) -> Result<ReadReply, Failure> {
+    let PlacedRead { shard, plan, placement, request, patience } = *read;
     let topology = placement.keyspace().topology();
-    let with_rows = form == Form::Rows;
-    let core = ShardId(replica.shard);
-    match (replica.node == topology.here(), is_compared) {
-        (true, false) => Ok((Digest::default(), Some(read_on(shard, core, request.clone()).await?))),
-        (true, true) => {
-            let DigestReply { rows, digest } = read_digest_on(shard, core, request).await?;
-            Ok((digest, with_rows.then_some(rows)))
-        }
-        (false, is_compared) => {
-            let asked = Asked::until(topology, replica.node, deadline);
-            match is_compared {
-                false => Ok((Digest::default(), Some(asked.read(shard, &plan.table, replica, request).await?))),
-                true => asked.read_digest(shard, replica, request, with_rows).await,
-            }
-        }
+    if replica.node == topology.here() {
+        return read_on(shard, ShardId(replica.shard), request.clone()).await;
     }
+    let asked = Asked::until(topology, replica.node, patience.deadline);
+    asked.read(shard, &plan.table, replica, request).await
+}
+
+/// Asks one replica of several for a digest, and for rows or not.
+async fn ask_to_compare(read: &PlacedRead<'_>, replica: Replica, with_rows: bool) -> Result<Answer, Failure> {
+    let PlacedRead { shard, placement, request, patience, .. } = *read;
+    let topology = placement.keyspace().topology();
+    if replica.node == topology.here() {
+        let DigestReply { rows, digest } = read_digest_on(shard, ShardId(replica.shard), request).await?;
+        return Ok((digest, with_rows.then_some(rows)));
+    }
+    let asked = Asked::until(topology, replica.node, patience.deadline);
+    asked.read_digest(shard, replica, request, with_rows).await
 }

@@ -7,9 +7,11 @@
 //!
 //! A replica that says that it no longer has what is asked for stops everything: the request must be planned again.
 
+use super::read::ReadPlan;
+use crate::messages::data::ReadRequest;
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
-use cluster::placement::Replica;
+use cluster::placement::{Replica, TablePlacement};
 use cluster::plan::{Form, NextRead, PartitionReadPlan};
 use cluster::topology::Topology;
 use model::Failure;
@@ -18,6 +20,7 @@ use model::failure::{Detail, FailureReason};
 use runtime::Instant;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 
 /// Why a read has no result.
@@ -51,6 +54,17 @@ impl Patience {
         let delay = shard.metrics().read_patience(table, unknown);
         Patience { deadline, late_at: delay.map(|delay| runtime::now().after(delay)) }
     }
+}
+
+/// A request for rows, and the placement by which its replicas are chosen.
+#[derive(Clone, Copy)]
+pub(crate) struct PlacedRead<'a> {
+    pub(crate) shard: &'a Shard,
+    /// The statement's read.
+    pub(crate) plan: &'a ReadPlan,
+    pub(crate) placement: &'a Rc<TablePlacement>,
+    pub(crate) request: &'a ReadRequest,
+    pub(crate) patience: Patience,
 }
 
 enum Event<T> {

@@ -9,21 +9,19 @@
 //!
 //! A call gives the rows of one round. The next one goes on at the frontier.
 
-use super::gathering::{Patience, Unread, gather};
+use super::gathering::{PlacedRead, Unread, gather};
 use super::read::{ReadPlan, read_request};
 use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::rows::block::{RowBlock, merge_counted};
 use crate::shard_state::Shard;
-use cluster::placement::{Replica, TablePlacement};
+use cluster::placement::Replica;
 use cluster::plan::PartitionReadPlan;
 use cql::plan::Selector;
 use model::query::{Partitions, Position, ReadEnd, Resume, Slice};
 use model::{DecoratedKey, Failure};
 use runtime::sync::join_all;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
 /// Fewest and most places that are asked for in a round.
 const PLACES_MIN: u64 = 64;
@@ -36,31 +34,25 @@ struct Places {
     is_whole: bool,
 }
 
-/// Reads a round of `request`, whose replicas are those of `asked`.
-pub(crate) async fn read(
-    shard: &Shard,
-    plan: &ReadPlan,
-    placement: &Rc<TablePlacement>,
-    asked: &mut PartitionReadPlan,
-    request: &ReadRequest,
-    patience: Patience,
-) -> Result<ReadReply, Unread> {
+/// Reads a round of a request, whose replicas are those of `asked`.
+pub(crate) async fn read(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result<ReadReply, Unread> {
+    let PlacedRead { shard, plan, placement, request, patience } = *read;
     let mut question = ReadRequest { selection: [].into(), filter: None, places: true, ..request.clone() };
     question.command.per_partition_max = u64::MAX;
     question.command.rows_max = request.command.rows_max.clamp(PLACES_MIN, PLACES_MAX);
-    let topology = placement.keyspace().topology();
-    let ask = |replica, _| candidates(shard, plan, placement, replica, &question);
-    let answers = gather(shard, asked, &plan.table, topology, patience, ask).await?;
+    let question = PlacedRead { request: &question, ..*read };
+    let ask = |replica, _| candidates(&question, replica);
+    let answers = gather(shard, asked, &plan.table, placement.keyspace().topology(), patience, ask).await?;
     let replies: Vec<ReadReply> = answers.into_iter().flat_map(|(_, replies)| replies).collect();
     let reversed = request.command.reversed;
     let stops = replies.iter().filter(|reply| reply.end != ReadEnd::Exhausted).filter_map(|reply| reply.last.as_ref());
-    let frontier = stops.map(|last| &last.position).min_by(|a, b| in_read_order(a, b, reversed)).cloned();
+    let frontier = stops.map(|last| &last.position).min_by(|a, b| a.read_order(b, reversed)).cloned();
     let mut partitions: BTreeMap<DecoratedKey, Places> = BTreeMap::new();
     for reply in &replies {
         for row in 0..reply.places.len() {
             let Position { key, comparable } = reply.places.resume(shard.partitioner(), row).position;
             let place = Position { key, comparable };
-            if frontier.as_ref().is_some_and(|end| in_read_order(&place, end, reversed).is_gt()) {
+            if frontier.as_ref().is_some_and(|end| place.read_order(end, reversed).is_gt()) {
                 break;
             }
             let places = partitions.entry(place.key).or_default();
@@ -79,31 +71,17 @@ pub(crate) async fn read(
 }
 
 /// What a node's index leads to, by core.
-async fn candidates(
-    shard: &Shard,
-    plan: &ReadPlan,
-    placement: &Rc<TablePlacement>,
-    replica: Replica,
-    question: &ReadRequest,
-) -> Result<Vec<ReadReply>, Failure> {
+async fn candidates(question: &PlacedRead<'_>, replica: Replica) -> Result<Vec<ReadReply>, Failure> {
+    let PlacedRead { shard, plan, placement, request, .. } = *question;
     let topology = placement.keyspace().topology();
-    let cores: Vec<Replica> = match &question.command.partitions {
+    let cores: Vec<Replica> = match &request.command.partitions {
         Partitions::Key(_) => vec![replica],
         Partitions::Range(_) => {
             placement.shards_of(replica.node).map(|shard| Replica { node: replica.node, shard }).collect()
         }
     };
-    let reads = cores.into_iter().map(|core| plan.read_at(shard, topology, core, question.clone()));
+    let reads = cores.into_iter().map(|core| plan.read_at(shard, topology, core, request.clone()));
     join_all(reads.collect()).await.into_iter().collect()
-}
-
-/// The order of places in a read; a partition ends behind all its rows.
-fn in_read_order(a: &Position, b: &Position, reversed: bool) -> Ordering {
-    a.key.cmp(&b.key).then_with(|| match (&a.comparable, &b.comparable) {
-        (Some(a), Some(b)) if reversed => b.cmp(a),
-        (Some(a), Some(b)) => a.cmp(b),
-        (a, b) => a.is_none().cmp(&b.is_none()),
-    })
 }
 
 /// The rows of a round so far.

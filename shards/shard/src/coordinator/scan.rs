@@ -15,7 +15,7 @@
 //! between two pages. A page of which some part must be planned again, because other nodes have it now, begins again.
 
 use super::asked_replica::{no_replica, pieces_of};
-use super::gathering::{Patience, Unread, is_moved};
+use super::gathering::{Patience, PlacedRead, Unread, is_moved};
 use super::index_candidates;
 use super::read::{Page, PageLimits, RESULT_BYTES_MAX, ReadPlan, append, result_too_large};
 use super::reconciling::{Reconciling, begin};
@@ -224,7 +224,8 @@ impl Scan<'_> {
         let patience = Patience { deadline: self.deadline, late_at: None };
         if request.index.is_some() {
             plan.merge();
-            return index_candidates::read(shard, self.plan, placement, plan, request, patience).await;
+            let read = PlacedRead { shard, plan: self.plan, placement, request, patience };
+            return index_candidates::read(&read, plan).await;
         }
         let is_filtered = request.filter.is_some();
         let mut sink = RowBlockSink::new(shard.partitioner(), table, request);

@@ -23,7 +23,6 @@ use crate::row::{Deletion, RowView};
 use crate::schema::Table;
 use crate::token::Token;
 use std::borrow::Borrow;
-use std::cmp::Ordering;
 
 /// A reconciling read under way.
 #[derive(Clone, Debug)]
@@ -87,7 +86,7 @@ impl ReconcilingRead {
 
 /// The first place, in read order, behind which one of the blocks does not know everything; `None` if they all do.
 pub(super) fn frontier_of<'b>(blocks: impl Iterator<Item = &'b FragmentBlock>, reversed: bool) -> Option<Position> {
-    blocks.filter_map(FragmentBlock::stopped_at).min_by(|a, b| in_read_order(a, b, reversed))
+    blocks.filter_map(FragmentBlock::stopped_at).min_by(|a, b| a.read_order(b, reversed))
 }
 
 /// The place up to which all blocks that have the partition `key` know it; `None` if they know all of it.
@@ -98,15 +97,6 @@ pub(super) fn cut_of<'s, 'b: 's>(
 ) -> Option<&'b [u8]> {
     let cuts = sources.filter(|source| source.key() == key).filter_map(FragmentBlockCursor::cut);
     if reversed { cuts.max() } else { cuts.min() }
-}
-
-/// The order of places in a read; a partition ends behind all its rows.
-fn in_read_order(a: &Position, b: &Position, reversed: bool) -> Ordering {
-    a.key.cmp(&b.key).then_with(|| match (&a.comparable, &b.comparable) {
-        (Some(a), Some(b)) if reversed => b.cmp(a),
-        (Some(a), Some(b)) => a.cmp(b),
-        (a, b) => a.is_none().cmp(&b.is_none()),
-    })
 }
 
 /// The fragments of one block, or of several that are merged. `'b` is the life of the blocks.
