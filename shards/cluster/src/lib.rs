@@ -2,9 +2,9 @@
 //! request, and what its client is told if they do not.
 //!
 //! Modules, from the bottom up; each imports only those before it:
-//! 1. [`topology`]: nodes, their tokens, data centres and racks, and which of them are alive. [`replication`]: the
-//!    strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them live.
-//!    [`snitch`]: where a node is.
+//! 1. [`topology`]: nodes, their tokens, data centres and racks, which of them are alive, and how fast they answer.
+//!    [`replication`]: the strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them
+//!    live. [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.

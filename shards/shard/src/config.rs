@@ -5,6 +5,7 @@
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
+use cluster::topology::latency::DynamicSnitch;
 use cql::guardrails::Guardrails;
 use engine::{DataDirectories, SstableOptions, SyncMode};
 use model::{MemtableConfigurations, Partitioner, RingToken};
@@ -47,6 +48,8 @@ pub struct Config {
     pub join_ring: bool,
     /// `clock_skew_max`: the most that the clock of a node may differ from that of the cluster that it joins.
     pub clock_skew_max: Duration,
+    /// The options that begin with `dynamic_snitch`; `None`: the nearest replicas are asked first, however slow.
+    pub dynamic_snitch: Option<DynamicSnitch>,
     /// `seed_provider`: addresses of nodes that a new node asks for its cluster, this one perhaps among them.
     pub seeds: Vec<SocketAddr>,
     /// The node's data centre.
@@ -145,6 +148,7 @@ impl Default for Config {
             native_port: 9042,
             join_ring: true,
             clock_skew_max: Duration::from_secs(10),
+            dynamic_snitch: Some(DynamicSnitch::default()),
             seeds: Vec::new(),
             data_center: "datacenter1".into(),
             rack: "rack1".into(),

@@ -192,8 +192,8 @@ fn compared(command: &str, text: &str) -> Vec<String> {
         "netstats" | "failuredetector" => text.lines().map(without_numbers).collect(),
         _ => text.lines().map(plain).collect(),
     };
-    // Caches and snitches that are this program's own.
-    lines.retain(|line| !line.starts_with("Chunk Cache") && !line.starts_with("DynamicEndPointSnitch"));
+    // A cache that is this program's own.
+    lines.retain(|line| !line.starts_with("Chunk Cache"));
     if matches!(command, "describecluster" | "describering") {
         lines.sort();
     }

@@ -1,11 +1,12 @@
-//! How a node finds the others and says where it is: `seed_provider`, `phi_convict_threshold`, `endpoint_snitch` with
-//! the file that it reads beside `cassandra.yaml`.
+//! How a node finds the others, says where it is and learns which are slow: `seed_provider`, `phi_convict_threshold`,
+//! `dynamic_snitch`, `endpoint_snitch` with the file that it reads beside `cassandra.yaml`.
 
 use super::given::Given;
 use super::{Config, ConfigError, error, units};
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
 use cluster::snitch::cloud::Question;
 use cluster::snitch::{Location, Snitch, properties};
+use cluster::topology::latency::DynamicSnitch;
 use serde_norway::Value;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -40,6 +41,23 @@ impl Given {
             Ok(phi) if (5.0..=16.0).contains(&phi) => Ok(phi),
             _ => error(format!("{NAME} must be between 5 and 16, but was {text}")),
         }
+    }
+
+    /// The options that begin with `dynamic_snitch`; `None` if it is switched off.
+    pub(super) fn dynamic_snitch(&self, default: Option<DynamicSnitch>) -> Result<Option<DynamicSnitch>, ConfigError> {
+        const THRESHOLD: &str = "dynamic_snitch_badness_threshold";
+        let is_on = self.flag("dynamic_snitch")?.unwrap_or(default.is_some());
+        let mut options = default.unwrap_or_default();
+        if let Some(text) = self.text(THRESHOLD)? {
+            options.badness_threshold = match text.parse::<f64>() {
+                Ok(threshold) if threshold.is_finite() && threshold >= 0.0 => threshold,
+                _ => return error(format!("{THRESHOLD} must be a number that is not negative, but was {text}")),
+            };
+        }
+        let interval = |name, default| Ok(self.duration(name)?.unwrap_or(default));
+        options.update_interval = interval("dynamic_snitch_update_interval", options.update_interval)?;
+        options.reset_interval = interval("dynamic_snitch_reset_interval", options.reset_interval)?;
+        Ok(is_on.then_some(options))
     }
 
     /// The seeds of `seed_provider`, as hosts with a port or without; empty if it is not given.
@@ -186,6 +204,24 @@ mod tests {
         let many = |count: usize| vec!["127.0.0.1"; count].join(",");
         assert!(seeds(&many(SEEDS_MAX)).is_ok() && seeds(&many(SEEDS_MAX + 1)).is_err());
         assert_eq!(discovered("", None).expect("valid").node.seeds, []);
+    }
+
+    #[test]
+    fn the_dynamic_snitch_has_options_and_can_be_switched_off() {
+        let read = |file: &str| Config::read(file, &[]).map(|config| config.node.dynamic_snitch);
+        assert_eq!(read(""), Ok(Some(DynamicSnitch::default())));
+        let file = "dynamic_snitch_badness_threshold: 0.1\ndynamic_snitch_update_interval: 1s\n\
+                    dynamic_snitch_reset_interval_in_ms: 60000";
+        let expected = DynamicSnitch {
+            badness_threshold: 0.1,
+            update_interval: Duration::from_secs(1),
+            reset_interval: Duration::from_secs(60),
+        };
+        assert_eq!(read(file), Ok(Some(expected)));
+        assert_eq!(read("dynamic_snitch: false\ndynamic_snitch_badness_threshold: 0.1"), Ok(None));
+        for wrong in ["-0.1", "x", "NaN", "inf"] {
+            assert!(read(&format!("dynamic_snitch_badness_threshold: {wrong}")).is_err(), "{wrong}");
+        }
     }
 
     #[test]

@@ -310,6 +310,7 @@ impl Given {
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
             join_ring: self.flag("join_ring")?.unwrap_or(default.join_ring),
             clock_skew_max: self.duration("clock_skew_max")?.unwrap_or(default.clock_skew_max),
+            dynamic_snitch: self.dynamic_snitch(default.dynamic_snitch)?,
             seeds: default.seeds,
             native_port: self.port("native_transport_port")?.unwrap_or(default.native_port),
             data_center: default.data_center,

@@ -1,7 +1,8 @@
 //! Reads of one partition, or of a piece of the ring with the same replicas: as many replicas as the level needs are
 //! asked, one for rows, the others for digests of them.
 //!
-//! 1. Replicas are asked in the order of their distance: this node, its data centre, the others.
+//! 1. Replicas are asked in the order of their distance: this node, its data centre, the others; those of a data centre
+//!    that have been slow come after its others ([`crate::topology::latency`]).
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
 //!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
@@ -319,10 +320,9 @@ fn ask_nearest(tally: &mut Tally, replicas: Replicas<'_>) {
     let requirement = tally.requirement;
     // Only replicas whose answers count are asked.
     tally.retain(|member| requirement.counts(member.data_center));
-    tally.sort_by_key(|member| match member {
-        member if member.replica.node == here => 0,
-        member if member.data_center == center => 1,
-        _ => 2,
+    tally.sort_by_key(|member| {
+        let node = member.replica.node;
+        (member.data_center != center, topology.latencies().is_slow(node), node != here)
     });
     let nearest: Vec<usize> = match requirement.scope {
         Scope::All | Scope::Local => (0..tally.members().len()).take(requirement.block_for as usize).collect(),

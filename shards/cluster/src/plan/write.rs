@@ -86,14 +86,15 @@ impl WritePlan {
         Ok(WritePlan { asked, write_type })
     }
 
-    /// The replica that leads a change of counters: this node if it is asked, else one of the nearest. `random` chooses
-    /// among those that are equally near.
+    /// The replica that leads a change of counters: this node if it is asked, else one of the nearest, and of these one
+    /// that has not been slow. `random` chooses among those that are equally near.
     pub fn leader(&self, topology: &Topology, random: u64) -> Option<Replica> {
         let here = topology.node(topology.here());
         let distance = |replica: &Replica| {
             let node = topology.node(replica.node);
             let same_center = node.data_center == here.data_center;
-            (replica.node != topology.here(), !same_center, !same_center || node.rack != here.rack)
+            let is_slow = topology.latencies().is_slow(replica.node);
+            (replica.node != topology.here(), !same_center, is_slow, !same_center || node.rack != here.rack)
         };
         let nearest = self.targets().map(|replica| distance(&replica)).min()?;
         let nearest: SmallVec<[Replica; 3]> = self.targets().filter(|replica| distance(replica) == nearest).collect();

@@ -3,6 +3,7 @@
 //! 1. One replica gives rows, with their digest if others are asked for it. Equal digests: the rows are those of all.
 //! 2. Different digests: the replicas that answered are read again by merging what they have (`reconciling`).
 
+use super::awaited_replica::AwaitedReplica;
 use super::gathering::{Patience, PlacedRead, Unread, gather};
 use super::index_candidates;
 use super::read::{ReadPlan, read_digest_on, read_on};
@@ -74,21 +75,27 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
 async fn ask(read: &PlacedRead<'_>, replica: Replica) -> Result<ReadReply, Failure> {
     let PlacedRead { shard, plan, placement, request, patience } = *read;
     let topology = placement.keyspace().topology();
-    if replica.node == topology.here() {
-        return read_on(shard, ShardId(replica.shard), request.clone()).await;
-    }
-    let asked = Asked::until(topology, replica.node, patience.deadline);
-    asked.read(shard, &plan.table, replica, request).await
+    let awaited = AwaitedReplica::new(topology, replica.node);
+    let answer = if replica.node == topology.here() {
+        read_on(shard, ShardId(replica.shard), request.clone()).await
+    } else {
+        let asked = Asked::until(topology, replica.node, patience.deadline);
+        asked.read(shard, &plan.table, replica, request).await
+    };
+    awaited.has_answered(answer)
 }
 
 /// Asks one replica of several for a digest, and for rows or not.
 async fn ask_to_compare(read: &PlacedRead<'_>, replica: Replica, with_rows: bool) -> Result<Answer, Failure> {
     let PlacedRead { shard, placement, request, patience, .. } = *read;
     let topology = placement.keyspace().topology();
-    if replica.node == topology.here() {
-        let DigestReply { rows, digest } = read_digest_on(shard, ShardId(replica.shard), request).await?;
-        return Ok((digest, with_rows.then_some(rows)));
-    }
-    let asked = Asked::until(topology, replica.node, patience.deadline);
-    asked.read_digest(shard, replica, request, with_rows).await
+    let awaited = AwaitedReplica::new(topology, replica.node);
+    let answer = if replica.node == topology.here() {
+        let reply = read_digest_on(shard, ShardId(replica.shard), request).await;
+        reply.map(|DigestReply { rows, digest }| (digest, with_rows.then_some(rows)))
+    } else {
+        let asked = Asked::until(topology, replica.node, patience.deadline);
+        asked.read_digest(shard, replica, request, with_rows).await
+    };
+    awaited.has_answered(answer)
 }

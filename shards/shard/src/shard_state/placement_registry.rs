@@ -4,6 +4,7 @@
 use crate::config::Config;
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
+use cluster::topology::latency::DynamicSnitch;
 use cluster::topology::{NodeIndex, Topology};
 use model::{Schema, TableId};
 use runtime::sync::Condition;
@@ -15,6 +16,7 @@ use uuid::Uuid;
 
 /// The current placement, and who is believed to be alive.
 pub(crate) struct PlacementRegistry {
+    dynamic_snitch: Option<DynamicSnitch>,
     placement: RefCell<Rc<Placement>>,
     /// The host ids of the nodes that are believed to be alive, as last announced.
     live: RefCell<Arc<BTreeSet<Uuid>>>,
@@ -28,7 +30,8 @@ impl PlacementRegistry {
         let this = identity.node(config, runtime::shard_count() as u16);
         let topology = Rc::new(Topology::new(vec![this], NodeIndex(0), 0));
         let placement = RefCell::new(Rc::new(Placement::new(topology, schema)));
-        PlacementRegistry { placement, live: RefCell::default(), replaced: Condition::default() }
+        let (live, replaced) = (RefCell::default(), Condition::default());
+        PlacementRegistry { dynamic_snitch: config.dynamic_snitch, placement, live, replaced }
     }
 
     /// The placement of all tables.
@@ -53,7 +56,8 @@ impl PlacementRegistry {
     }
 
     /// Places the tables of `schema` on other nodes. Those that were last announced as alive are alive, and this one.
-    pub(crate) fn replace_topology(&self, topology: Topology, schema: &Schema) {
+    pub(crate) fn replace_topology(&self, mut topology: Topology, schema: &Schema) {
+        self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
         let live = self.live.borrow();
         topology.set_live(|node| live.contains(&node.host_id));
         self.placement.replace(Rc::new(Placement::new(Rc::new(topology), schema)));

@@ -5,7 +5,7 @@ use super::world::{Request, Row, World, address, rows_of};
 use model::arbitrary::{generator, pick};
 use model::failure::{Detail, FailureReason};
 use model::{Consistency, ErrorCode, Failure};
-use shard::Verb;
+use shard::{Config, Verb};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -15,7 +15,11 @@ const ALL: [usize; 3] = [0, 1, 2];
 
 /// Nodes of several cores with a keyspace of as many replicas, and a table with `options`.
 fn nodes(cores: &[usize], options: &str) -> World {
-    let mut world = World::start(cores, |_| {});
+    configured(cores, options, |_| {})
+}
+
+fn configured(cores: &[usize], options: &str, configure: fn(&mut Config)) -> World {
+    let mut world = World::start(cores, configure);
     let replicas = cores.len();
     world.everywhere(&format!(
         "CREATE KEYSPACE k WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"
@@ -214,7 +218,8 @@ fn one_more_replica_is_asked_when_answers_are_late() {
     for (option, is_fast) in
         [("ALWAYS", true), ("20ms", true), ("MIN(99p,20ms)", true), ("99p", false), ("NEVER", false)]
     {
-        let mut world = nodes(&[1, 1, 1], &format!(" AND speculative_retry = '{option}'"));
+        let options = format!(" AND speculative_retry = '{option}'");
+        let mut world = configured(&[1, 1, 1], &options, |config| config.dynamic_snitch = None);
         world.query(0, 0, &Request::new("INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)")).expect("inserted");
         world.wait(Duration::from_millis(20));
         // One of the others is asked for a digest; which one, a read shows.
@@ -230,6 +235,36 @@ fn one_more_replica_is_asked_when_answers_are_late() {
             })
             .collect();
         assert_eq!(slow.len(), usize::from(!is_fast), "{option}");
+    }
+}
+
+#[test]
+fn a_replica_that_is_slow_is_asked_after_the_others() {
+    let off: fn(&mut Config) = |config| config.dynamic_snitch = None;
+    for (configure, slow_reads) in [((|_| {}) as fn(&mut Config), 1), (off, 6)] {
+        let mut world = configured(&[1, 1, 1], " AND speculative_retry = 'NEVER'", configure);
+        world.query(0, 0, &Request::new("INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)")).expect("inserted");
+        world.wait(Duration::from_millis(20));
+        let is_slow = |world: &mut World| {
+            let began = world.sim.now();
+            read(world, 0, "SELECT c FROM k.t WHERE a = 1", Consistency::Quorum).expect("read");
+            world.sim.now().since(began) >= Duration::from_millis(200)
+        };
+        let asked = |world: &World| (1..3).find(|node| world.network.slow.borrow().contains_key(&address(*node)));
+        for node in [1, 2] {
+            world.network.slow.borrow_mut().clear();
+            world.network.slow.borrow_mut().insert(address(node), Duration::from_millis(300));
+            if is_slow(&mut world) {
+                break;
+            }
+        }
+        assert!(asked(&world).is_some());
+        let late = 1 + (0..5).filter(|_| is_slow(&mut world)).count();
+        assert_eq!(late, slow_reads);
+        // It is tried again after a while.
+        world.network.slow.borrow_mut().clear();
+        world.wait(Duration::from_secs(2));
+        assert!((0..3).all(|_| !is_slow(&mut world)));
     }
 }
 

@@ -44,10 +44,11 @@ pub(crate) async fn describe(node: &NodeState, out: &mut String) -> Result<(), C
     }
     let _ = write!(
         out,
-        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: disabled\n\tPartitioner: {}\n\
+        "Cluster Information:\n\tName: {}\n\tSnitch: {}\n\tDynamicEndPointSnitch: {}\n\tPartitioner: {}\n\
          \tSchema versions:\n",
         config.cluster_name,
         node.config.snitch.class_name(),
+        if config.dynamic_snitch.is_some() { "enabled" } else { "disabled" },
         config.partitioner.class_name(),
     );
     for (version, nodes) in &schemas {

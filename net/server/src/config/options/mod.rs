@@ -77,7 +77,6 @@ const CACHE: &str = "blocks of SSTables have one cache, a part of `--memory`";
 const FUNCTIONS: &str = "there are no user functions";
 const JVM: &str = "there is no JVM";
 const MEMORY: &str = "`--memory` is one budget for everything";
-const NEAREST: &str = "the nearest live replicas are asked, however fast they have been";
 const PAXOS: &str = "conditional changes of one node are linearizable in any case";
 const SAI: &str = "storage-attached indexes are not there";
 const THREADS: &str = "a core serves its requests without further threads";

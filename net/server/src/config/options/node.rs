@@ -2,7 +2,7 @@
 
 use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
 use super::older::Older::{Bytes, Milliseconds, Same};
-use super::{ALONE, Key, NEAREST, group, read, refused, unused};
+use super::{ALONE, Key, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
     read("cluster_name", TEXT, "Test Cluster", ""),
@@ -42,11 +42,21 @@ pub(super) const KEYS: &[Key] = &[
     unused("rpc_interface_prefer_ipv6", FLAG, "false", "belongs to `rpc_interface`"),
     read("broadcast_rpc_address", TEXT, "", "what clients are told"),
     unused("rpc_keepalive", FLAG, "true", "connections always have TCP keepalive"),
-    unused("dynamic_snitch", FLAG, "true", NEAREST),
-    unused("dynamic_snitch_badness_threshold", DECIMAL, "1.0", NEAREST),
-    unused("dynamic_snitch_reset_interval", INT_MILLISECONDS, "10m", NEAREST)
+    read(
+        "dynamic_snitch",
+        FLAG,
+        "true",
+        "reads ask replicas that have been slow after the others of their data centre",
+    ),
+    read(
+        "dynamic_snitch_badness_threshold",
+        DECIMAL,
+        "1.0",
+        "a node is slow that also is 5 ms slower than the fastest",
+    ),
+    read("dynamic_snitch_reset_interval", INT_MILLISECONDS, "10m", "")
         .older(&[("dynamic_snitch_reset_interval_in_ms", Milliseconds)]),
-    unused("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", NEAREST)
+    read("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", "a node that becomes slow is seen at once")
         .older(&[("dynamic_snitch_update_interval_in_ms", Milliseconds)]),
     unused("failure_detector", TEXT, "FailureDetector", ALONE),
     read("phi_convict_threshold", DECIMAL, "8.0", ""),

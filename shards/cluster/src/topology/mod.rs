@@ -1,5 +1,8 @@
 //! The nodes of a cluster: where each one is, its tokens, and which of its cores owns a token.
 
+pub mod latency;
+
+use latency::{DynamicSnitch, NodeLatencies};
 use model::{RingToken, ShardMap};
 use std::cell::Cell;
 use std::net::SocketAddr;
@@ -30,10 +33,10 @@ pub struct Node {
     pub tokens: Vec<RingToken>,
 }
 
-/// All nodes, which of them this one is, and which are believed to be alive. It stays as it is but for the last:
-/// other nodes make another topology, whose positions may differ. So whoever holds a [`NodeIndex`] must hold its
-/// topology too.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// All nodes, which of them this one is, which are believed to be alive, and which have been slow. It stays as it is
+/// but for the last two: other nodes make another topology, whose positions may differ. So whoever holds a
+/// [`NodeIndex`] must hold its topology too.
+#[derive(Clone, Debug)]
 pub struct Topology {
     /// The version of the cluster's metadata that it was made from.
     epoch: u64,
@@ -46,6 +49,7 @@ pub struct Topology {
     /// All tokens in ascending order, with their nodes.
     ring: Vec<(RingToken, NodeIndex)>,
     live: LiveNodes,
+    latencies: NodeLatencies,
 }
 
 impl Topology {
@@ -65,7 +69,7 @@ impl Topology {
         data_centers.sort_unstable();
         data_centers.dedup();
         let located = nodes.iter().map(|node| position(&data_centers, &node.data_center).unwrap_or(DataCenter(0)));
-        let located = located.collect();
+        let located: Vec<DataCenter> = located.collect();
         let mut ring: Vec<(RingToken, NodeIndex)> = Vec::new();
         for (at, node) in nodes.iter().enumerate() {
             ring.extend(node.tokens.iter().map(|token| (token.clone(), NodeIndex(at as u16))));
@@ -73,7 +77,19 @@ impl Topology {
         ring.sort_unstable();
         ring.dedup_by(|(later, _), (token, _)| later == token);
         let live = LiveNodes::all(nodes.len());
-        Topology { epoch, nodes, here, data_centers, located, ring, live }
+        let latencies = NodeLatencies::new(located.clone());
+        Topology { epoch, nodes, here, data_centers, located, ring, live, latencies }
+    }
+
+    /// Begins to measure how fast nodes answer, so that reads ask slow ones after the others.
+    pub fn measure_latencies(&mut self, options: DynamicSnitch) {
+        self.latencies.measure(options);
+    }
+
+    /// How fast nodes have answered this core.
+    #[inline]
+    pub fn latencies(&self) -> &NodeLatencies {
+        &self.latencies
     }
 
     /// The version of the cluster's metadata that it was made from.
