@@ -7,6 +7,8 @@ use super::kind::{
 use super::older::Older::{Bytes, BytesOrNone, Kibibytes, Mebibytes, Milliseconds, Same, Seconds};
 use super::{FUNCTIONS, Key, PAXOS, SAI, THREADS, group, read, refused, unused};
 
+const CONTENTION: &str = "rounds that meet wait for a random time, 2 ms at most at first, before they try again";
+
 pub(super) const KEYS: &[Key] = &[
     read("start_native_transport", FLAG, "true", "`false`: clients are not listened for until the next start"),
     read("native_transport_port", INTEGER, "9042", ""),
@@ -118,10 +120,10 @@ pub(super) const KEYS: &[Key] = &[
     unused("trace_type_query_ttl", INT_SECONDS, "1d", "traces live for a day")
         .older(&[("tracetype_query_ttl", Seconds)]),
     unused("paxos_cache_size", LONG_MEBIBYTES, "", PAXOS),
-    unused("paxos_contention_max_wait", TEXT, "", PAXOS),
-    unused("paxos_contention_min_delta", TEXT, "", PAXOS),
-    unused("paxos_contention_min_wait", TEXT, "", PAXOS),
-    unused("paxos_contention_wait_randomizer", TEXT, "", PAXOS),
+    unused("paxos_contention_max_wait", TEXT, "", CONTENTION),
+    unused("paxos_contention_min_delta", TEXT, "", CONTENTION),
+    unused("paxos_contention_min_wait", TEXT, "", CONTENTION),
+    unused("paxos_contention_wait_randomizer", TEXT, "", CONTENTION),
     unused("paxos_on_linearizability_violations", Kind::Choice(&["fail", "log", "ignore"]), "ignore", PAXOS),
     unused("paxos_purge_grace_period", LONG_SECONDS, "60s", PAXOS),
     unused("paxos_repair_enabled", FLAG, "true", PAXOS),

@@ -2,7 +2,7 @@
 
 use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
 use super::older::Older::{Bytes, Milliseconds, Same};
-use super::{ALONE, Key, group, read, refused, unused};
+use super::{Key, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
     read("cluster_name", TEXT, "Test Cluster", ""),
@@ -14,14 +14,14 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "Murmur3, Random, ByteOrdered or OrderPreserving; a data directory keeps the one that it was made with",
     ),
-    unused("allocate_tokens_for_keyspace", TEXT, "", ALONE),
+    refused("allocate_tokens_for_keyspace", TEXT, "", "`allocate_tokens_for_local_replication_factor` chooses tokens"),
     read(
         "allocate_tokens_for_local_replication_factor",
         INTEGER,
         "",
         "3 if it is not given, as in Cassandra's own file; under Murmur3Partitioner only",
     ),
-    unused("auto_bootstrap", FLAG, "true", ALONE),
+    unused("auto_bootstrap", FLAG, "true", "no data is moved to a node that joins"),
     read("seed_provider", CLASS, "", "`SimpleSeedProvider`; without it, the node is its own seed"),
     read(
         "endpoint_snitch",
@@ -33,7 +33,7 @@ pub(super) const KEYS: &[Key] = &[
     read("listen_address", TEXT, "", "a loopback address"),
     refused("listen_interface", TEXT, "", "interfaces are not looked up; `listen_address` takes an address"),
     unused("listen_interface_prefer_ipv6", FLAG, "false", "belongs to `listen_interface`"),
-    unused("listen_on_broadcast_address", FLAG, "false", ALONE),
+    refused("listen_on_broadcast_address", FLAG, "false", "the node listens on `listen_address` only"),
     read("broadcast_address", TEXT, "", "what other nodes are told; the node listens on `listen_address` only"),
     read("storage_port", INTEGER, "7000", ""),
     refused("ssl_storage_port", INTEGER, "7001", "connections between nodes are not encrypted"),
@@ -58,12 +58,22 @@ pub(super) const KEYS: &[Key] = &[
         .older(&[("dynamic_snitch_reset_interval_in_ms", Milliseconds)]),
     read("dynamic_snitch_update_interval", INT_MILLISECONDS, "100ms", "a node that becomes slow is seen at once")
         .older(&[("dynamic_snitch_update_interval_in_ms", Milliseconds)]),
-    unused("failure_detector", TEXT, "FailureDetector", ALONE),
+    unused("failure_detector", TEXT, "FailureDetector", "there is one: phi accrual"),
     read("phi_convict_threshold", DECIMAL, "8.0", ""),
-    unused("severity_during_decommission", DECIMAL, "0.0", ALONE),
-    unused("block_for_peers_in_remote_dcs", FLAG, "false", ALONE),
-    unused("block_for_peers_timeout_in_secs", INTEGER, "10", ALONE),
-    unused("inter_dc_tcp_nodelay", FLAG, "true", ALONE),
+    unused("severity_during_decommission", DECIMAL, "0.0", "which nodes are slow is told by their answers alone"),
+    unused(
+        "block_for_peers_in_remote_dcs",
+        FLAG,
+        "false",
+        "a node that starts waits 3 s at most to hear which others live",
+    ),
+    unused(
+        "block_for_peers_timeout_in_secs",
+        INTEGER,
+        "10",
+        "a node that starts waits 3 s at most to hear which others live",
+    ),
+    unused("inter_dc_tcp_nodelay", FLAG, "true", "connections always have TCP_NODELAY"),
     read("internode_application_receive_queue_capacity", INT_BYTES, "4MiB", "")
         .older(&[("internode_application_receive_queue_capacity_in_bytes", Bytes)]),
     read(
@@ -98,35 +108,40 @@ pub(super) const KEYS: &[Key] = &[
     .older(&[("internode_application_send_queue_reserve_global_capacity_in_bytes", Bytes)]),
     read("internode_compression", Kind::Choice(&["all", "none", "dc"]), "none", ""),
     group("internode_error_reporting_exclusions", "{}"),
-    unused("internode_error_reporting_exclusions.subnets", LIST, "[]", ALONE),
+    refused("internode_error_reporting_exclusions.subnets", LIST, "[]", "the log tells of all networks alike"),
     read("internode_max_message_size", INT_BYTES, "", "")
         .older(&[("internode_max_message_size_in_bytes", Bytes)])
         .applied("134217728B"),
-    unused("internode_socket_receive_buffer_size", INT_BYTES, "0B", ALONE).older(&[
-        ("internode_socket_receive_buffer_size_in_bytes", Bytes),
-        ("internode_recv_buff_size_in_bytes", Bytes),
-    ]),
-    unused("internode_socket_send_buffer_size", INT_BYTES, "0B", ALONE)
+    unused("internode_socket_receive_buffer_size", INT_BYTES, "0B", "the kernel sizes the buffers of sockets").older(
+        &[("internode_socket_receive_buffer_size_in_bytes", Bytes), ("internode_recv_buff_size_in_bytes", Bytes)],
+    ),
+    unused("internode_socket_send_buffer_size", INT_BYTES, "0B", "the kernel sizes the buffers of sockets")
         .older(&[("internode_send_buff_size_in_bytes", Bytes), ("internode_socket_send_buffer_size_in_bytes", Bytes)]),
-    unused("internode_streaming_tcp_user_timeout", INT_MILLISECONDS, "300s", ALONE)
+    unused("internode_streaming_tcp_user_timeout", INT_MILLISECONDS, "300s", "nothing is streamed between nodes")
         .older(&[("internode_streaming_tcp_user_timeout_in_ms", Milliseconds)]),
     read("internode_tcp_connect_timeout", INT_MILLISECONDS, "2s", "")
         .older(&[("internode_tcp_connect_timeout_in_ms", Milliseconds)]),
     read("internode_tcp_user_timeout", INT_MILLISECONDS, "30s", "")
         .older(&[("internode_tcp_user_timeout_in_ms", Milliseconds)]),
-    unused("internode_timeout", FLAG, "true", ALONE).older(&[("cross_node_timeout", Same)]),
-    unused("invalid_legacy_protocol_magic_no_spam_enabled", FLAG, "false", ALONE),
-    unused("otc_backlog_expiration_interval_ms", INTEGER, "200", ALONE),
-    unused("otc_coalescing_enough_coalesced_messages", INTEGER, "8", ALONE),
-    unused("otc_coalescing_strategy", TEXT, "DISABLED", ALONE),
-    unused("otc_coalescing_window_us", INTEGER, "200", ALONE),
+    unused("internode_timeout", FLAG, "true", "a request to another node always carries the time that it has left")
+        .older(&[("cross_node_timeout", Same)]),
+    unused("invalid_legacy_protocol_magic_no_spam_enabled", FLAG, "false", "nodes of Cassandra are not spoken with"),
+    unused("otc_backlog_expiration_interval_ms", INTEGER, "200", "messages that wait expire at their deadlines"),
+    unused(
+        "otc_coalescing_enough_coalesced_messages",
+        INTEGER,
+        "8",
+        "messages are sent as soon as the socket takes them",
+    ),
+    unused("otc_coalescing_strategy", TEXT, "DISABLED", "messages are sent as soon as the socket takes them"),
+    unused("otc_coalescing_window_us", INTEGER, "200", "messages are sent as soon as the socket takes them"),
     unused("back_pressure_enabled", FLAG, "false", "without effect in Cassandra 5.0 too"),
     unused("back_pressure_strategy", CLASS, "", "without effect in Cassandra 5.0 too"),
     unused("log_out_of_token_range_requests", FLAG, "true", "a node owns every token"),
     unused("reject_out_of_token_range_requests", FLAG, "false", "a node owns every token"),
     refused("default_keyspace_rf", INTEGER, "1", "a replication factor is always given in CQL"),
     unused("ideal_consistency_level", CONSISTENCY, "", "the one replica has every acknowledged write"),
-    unused("force_optimized_index_status_format", FLAG, "false", ALONE),
+    unused("force_optimized_index_status_format", FLAG, "false", "nodes do not gossip the state of indexes"),
     read(
         "storage_compatibility_mode",
         Kind::Choice(&["CASSANDRA_4", "UPGRADING", "NONE"]),

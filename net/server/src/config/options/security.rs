@@ -2,7 +2,7 @@
 
 use super::kind::{CLASS, CONSISTENCY, FLAG, INT_MILLISECONDS, INT_SECONDS, INTEGER, Kind, LIST, LONG, TEXT};
 use super::older::Older::{Milliseconds, MillisecondsOrNone, Same};
-use super::{ALONE, AUTH, Key, group, refused, unused};
+use super::{AUTH, Key, group, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
     refused("authenticator", CLASS, "", "clients are not authenticated").takes(&["AllowAllAuthenticator"]),
@@ -10,7 +10,8 @@ pub(super) const KEYS: &[Key] = &[
     refused("role_manager", CLASS, "", AUTH).takes(&["CassandraRoleManager"]),
     refused("network_authorizer", CLASS, "", AUTH).takes(&["AllowAllNetworkAuthorizer"]),
     refused("cidr_authorizer", CLASS, "", AUTH).takes(&["AllowAllCIDRAuthorizer"]),
-    refused("internode_authenticator", CLASS, "", ALONE).takes(&["AllowAllInternodeAuthenticator"]),
+    refused("internode_authenticator", CLASS, "", "other nodes are not authenticated")
+        .takes(&["AllowAllInternodeAuthenticator"]),
     refused("crypto_provider", CLASS, "", "nothing is encrypted").takes(&["DefaultCryptoProvider", "JREProvider"]),
     unused("auth_cache_warming_enabled", FLAG, "false", AUTH),
     unused("auth_read_consistency_level", TEXT, "LOCAL_QUORUM", AUTH),
