@@ -5,6 +5,7 @@
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
+use cluster::plan::BatchLogStrategy;
 use cluster::topology::latency::DynamicSnitch;
 use cql::guardrails::Guardrails;
 use engine::{DataDirectories, SstableOptions, SyncMode};
@@ -98,6 +99,10 @@ pub struct Config {
     pub tombstones: TombstoneThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
+    /// `batchlog_endpoint_strategy`: the nodes that keep logged batches.
+    pub batch_log_strategy: BatchLogStrategy,
+    /// `batchlog_replay_throttle`: bytes per second of logged batches that all nodes together apply again; 0: no limit.
+    pub batch_log_replay_bytes_per_second: u64,
     /// The thresholds of disk usage (`data_disk_usage_percentage_warn_threshold` and the like).
     pub disk: DiskThresholds,
     /// The guardrails that apply to clients; `None`: none do.
@@ -173,6 +178,8 @@ impl Default for Config {
             use_statements: true,
             tombstones: TombstoneThresholds::default(),
             batches: BatchThresholds::default(),
+            batch_log_strategy: BatchLogStrategy::RandomRemote,
+            batch_log_replay_bytes_per_second: 1 << 20,
             disk: DiskThresholds::default(),
             guardrails: None,
             compaction_bytes_per_second: 64 << 20,

@@ -72,6 +72,7 @@ pub use start_error::StartError;
 pub use verbs::Verb;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
+pub use cluster::plan::BatchLogStrategy;
 pub use cql::Prepared;
 pub use cql::define::compaction_options;
 pub use cql::guardrails;

@@ -79,6 +79,10 @@ verbs! {
     PaxosPropose = 0x47, "PAXOS2_PROPOSE_REQ";
     /// Write what was decided.
     PaxosCommit = 0x48, "PAXOS_COMMIT_REQ";
+    /// Keep a logged batch until its mutations are written.
+    BatchStore = 0x4a, "BATCH_STORE_REQ";
+    /// Forget a logged batch, whose mutations are written. Nobody waits for the answer.
+    BatchRemove = 0x4b, "BATCH_REMOVE_REQ";
     /// Return the digest of the rows of a partition, and the rows as well if asked for.
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.

@@ -9,6 +9,8 @@ mod replicas;
 #[path = "cluster/world.rs"]
 mod world;
 
+#[path = "cluster/batches.rs"]
+mod batches;
 #[path = "cluster/counters.rs"]
 mod counters;
 #[path = "cluster/decisions.rs"]

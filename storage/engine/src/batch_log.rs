@@ -2,12 +2,14 @@
 //! batch is applied whole, whatever fails in between.
 //!
 //! 1. [`Store::put_batch`] stores the mutations; they are durable when it returns, in every mode of the commit log.
-//! 2. The coordinator sends the mutations to their owners, then calls [`Store::remove_batch`].
-//! 3. After a start, and after a failure, [`Store::stored_batches`] lists the batches that were not removed. Applying
-//!    one again changes nothing that was applied before, because mutations carry their timestamps.
+//! 2. The coordinator sends the mutations to their owners, then has [`Store::remove_batch`] called where the batch is.
+//! 3. After a start [`Store::stored_batches`] lists the batches that were not removed; [`Store::stored_batch`] reads
+//!    one that was not removed in time. Applying one again changes nothing that was applied before, because mutations
+//!    carry their timestamps.
 //!
-//! The id of a batch is chosen so that the shard that coordinates it owns its token ([`Store::batch_id`]): storing
-//! takes no hop to another shard, and after a start with another number of shards each batch is found by exactly one.
+//! A batch is on the shard that owns the token of its id. The id is chosen so that this is the shard that coordinates
+//! the batch, if its node keeps it ([`Store::batch_id`]): storing takes no hop to another shard. After a start with
+//! another number of shards each batch is found by exactly one.
 //!
 //! A batch is a row of Cassandra's table, in a format of our own, which the column `version` names: an element of the
 //! column `mutations` is an encoded mutation. Earlier versions of the program, which numbered columns anew at every
@@ -119,8 +121,33 @@ impl Store {
         batches: &Table,
         truncations: &[(TableId, Truncation)],
     ) -> Result<Vec<StoredBatch>, Error> {
+        let truncated = |table: TableId, micros: i64| {
+            let of_table = truncations.iter().find(|(truncated, _)| *truncated == table);
+            of_table.is_some_and(|(_, truncation)| micros <= truncation.at_millis.saturating_mul(1000))
+        };
+        self.read_batches(batches, Partitions::Range(TokenRange::FULL), truncated).await
+    }
+
+    /// A batch of this shard, less what was `truncated` since it was stored; `None` if it was removed. `truncated` says
+    /// so of a table and a time in microseconds.
+    pub async fn stored_batch(
+        &self,
+        batches: &Table,
+        id: BatchId,
+        truncated: impl Fn(TableId, i64) -> bool,
+    ) -> Result<Option<StoredBatch>, Error> {
+        let key = DecoratedKey::new(self.partitioner(), &id.uuid);
+        Ok(self.read_batches(batches, Partitions::Key(key), truncated).await?.pop())
+    }
+
+    async fn read_batches(
+        &self,
+        batches: &Table,
+        partitions: Partitions,
+        truncated: impl Fn(TableId, i64) -> bool,
+    ) -> Result<Vec<StoredBatch>, Error> {
         let mut found = BatchSink { columns: BatchColumns::of(batches), batches: Vec::new() };
-        let command = ReadCommand::all(batches.id, 0, Partitions::Range(TokenRange::FULL));
+        let command = ReadCommand::all(batches.id, 0, partitions);
         self.read(&command, &mut found).await?;
         let mut stored = Vec::with_capacity(found.batches.len());
         for (id, version, elements) in found.batches {
@@ -134,14 +161,11 @@ impl Store {
             };
             let mut mutations = Vec::with_capacity(elements.len());
             for element in elements {
-                let truncated = |table: TableId| {
-                    let of_table = truncations.iter().find(|(truncated, _)| *truncated == table);
-                    of_table.is_some_and(|(_, truncation)| id.timestamp <= truncation.at_millis.saturating_mul(1000))
-                };
                 let decoded = match has_lists {
                     true => split_element(self.partitioner(), &element),
                     false => Mutation::decode(self.partitioner(), element).ok().map(|mutation| (Vec::new(), mutation)),
                 };
+                let truncated = |table| truncated(table, id.timestamp);
                 let mutation = decoded.map(|(lists, mutation)| self.known_part(&lists, mutation, truncated));
                 let mutation = mutation.ok_or_else(|| Error::Corrupt {
                     path: self.parts().log.directory.clone(),

@@ -11,6 +11,7 @@
 //! [`shard::Config`], which is filled here.
 
 pub mod archiving;
+mod batch_log;
 mod compaction;
 mod discovery;
 mod disk;
@@ -341,6 +342,10 @@ impl Given {
             use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
             batches: self.batches()?,
+            batch_log_strategy: self.batch_log_strategy()?,
+            batch_log_replay_bytes_per_second: self
+                .size("batchlog_replay_throttle")?
+                .unwrap_or(default.batch_log_replay_bytes_per_second),
             disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),

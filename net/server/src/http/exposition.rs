@@ -333,7 +333,11 @@ impl Gathered {
         let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");
         self.by_shard(encoder, waiting, |metrics| metrics.calls_waiting)?;
         let missed = counter("helenus_mutations_missed", "Mutations that another replica did not write in time");
-        self.by_shard(encoder, missed, |metrics| metrics.mutations_missed)
+        self.by_shard(encoder, missed, |metrics| metrics.mutations_missed)?;
+        let replayed = counter("helenus_batches_replayed", "Logged batches that the nodes that keep them applied");
+        self.by_shard(encoder, replayed, |metrics| metrics.batches_replayed)?;
+        let expired = counter("helenus_batches_expired", "Logged batches that were given up after gc_grace_seconds");
+        self.by_shard(encoder, expired, |metrics| metrics.batches_expired)
     }
 
     fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -15,7 +15,7 @@ pub const ROWS: i64 = 5;
 pub const ELEMENTS: i64 = 3;
 
 /// `gc_grace_seconds`: longer than a write can be under way, and than a logged batch can wait for its replay.
-const GC_GRACE_SECONDS: u32 = 10;
+const GC_GRACE_SECONDS: u32 = 20;
 
 /// Compaction strategies, given to the tables in turn.
 const STRATEGIES: [&str; 4] = [

@@ -7,7 +7,7 @@
 //!
 //! | plan | for |
 //! |---|---|
-//! | [`WritePlan`] | a mutation of one partition, of any [`WriteType`] |
+//! | [`WritePlan`] | a mutation of one partition, of any [`WriteType`]; a logged batch on its way into the batch log |
 //! | [`PartitionReadPlan`] | a read of one partition |
 //! | [`RangePiece`] | a read of a part of the ring: its pieces, each with the plan of a partition |
 //! | [`CasPlan`] | the levels and errors of a conditional change, or of a read at SERIAL |
@@ -20,6 +20,7 @@
 //! 3. If only one replica was asked, what that replica refused is passed on as it is.
 //! 4. A write that any replica may have applied is never told as a definite failure.
 
+mod batch_log;
 mod cas;
 mod range;
 mod read;
@@ -27,6 +28,7 @@ mod tally;
 mod truncate;
 mod write;
 
+pub use batch_log::BatchLogStrategy;
 pub use cas::{CasPlan, CasProgress};
 pub use range::RangePiece;
 pub use read::{Form, NextRead, PartitionReadPlan};

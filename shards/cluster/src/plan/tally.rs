@@ -118,13 +118,17 @@ impl Tally {
         let (levels, topology) = (keyspace.levels(), keyspace.topology());
         requirement.check_alive(levels, topology, replicas.nodes(), live)?;
         let live = replicas.natural().filter(|replica| live.contains(replica.node));
+        let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
+        Ok(Tally { rare, ..Tally::of(requirement, live, topology) })
+    }
+
+    /// Replicas of which it is known that they can be enough, none of them asked.
+    pub(super) fn of(requirement: Requirement, replicas: impl Iterator<Item = Replica>, topology: &Topology) -> Tally {
         let member = |replica: Replica| {
             let data_center = topology.data_center_of(replica.node);
             Member { replica, data_center, state: State::Spare }
         };
-        let members = live.map(member).collect();
-        let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
-        Ok(Tally { requirement, members, received: 0, open: 0, rare })
+        Tally { requirement, members: replicas.map(member).collect(), received: 0, open: 0, rare: None }
     }
 
     /// A tally of a single replica, whose answer is all that is needed.

@@ -2,9 +2,9 @@
 
 use super::tally::{OnlyReplica, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, Scope, number};
-use crate::placement::{Replica, Replicas, TablePlacement};
+use crate::placement::{Replica, Replicas};
 use crate::topology::{LiveNodes, Topology};
-use model::failure::{Detail, Outcome};
+use model::failure::{Detail, FailureReason, Outcome};
 use model::{Consistency, ErrorCode, Failure};
 use smallvec::SmallVec;
 
@@ -107,17 +107,17 @@ impl WritePlan {
         let requirement =
             Requirement { level: Consistency::One, block_for: 1, scope: Scope::All, ..self.requirement() };
         let only = OnlyReplica::new(requirement, leader, topology);
-        WritePlan { asked: Asked::Only(only), write_type: self.write_type }
+        WritePlan::to_one(only, self.write_type)
     }
 
-    /// A write of a batch into the batch log, a table of LocalStrategy that is on the core `shard` of this node. One
-    /// acknowledgement is enough.
-    pub fn of_batch_log(batches: &TablePlacement, shard: u16) -> WritePlan {
-        let keyspace = batches.keyspace();
-        let here = keyspace.topology().here();
-        let requirement = keyspace.levels().required(Consistency::One);
-        let only = OnlyReplica::new(requirement, Replica { node: here, shard }, keyspace.topology());
-        WritePlan { asked: Asked::Only(only), write_type: WriteType::BatchLog }
+    /// A write that a single replica does, which is known to be enough.
+    pub(super) fn to_one(only: OnlyReplica, write_type: WriteType) -> WritePlan {
+        WritePlan { asked: Asked::Only(only), write_type }
+    }
+
+    /// A write that all replicas of a tally are asked for.
+    pub(super) fn to_all(tally: Tally, write_type: WriteType) -> WritePlan {
+        WritePlan { asked: Asked::Several(Box::new(Writes::asking_all(tally, write_type))), write_type }
     }
 
     /// The replica to send the mutation to, if its answer is all that the write needs and there is no other replica.
@@ -223,7 +223,13 @@ impl Writes {
     }
 
     fn failed(&mut self, replica: Replica, failure: Failure, topology: &Topology) -> Option<Failure> {
-        self.tally.failed(replica, reason_of(&failure))?;
+        let reason = reason_of(&failure);
+        // A node that is merely not reached says nothing, as in Cassandra: the batch log waits for the other one.
+        let is_silent = matches!(reason, FailureReason::NodeDown | FailureReason::Timeout);
+        if self.write_type == WriteType::BatchLog && is_silent {
+            return None;
+        }
+        self.tally.failed(replica, reason)?;
         self.may_be_applied |= failure.outcome == Outcome::Unknown;
         if self.ended || !self.tally.is_out_of_reach() {
             return None;

@@ -186,7 +186,7 @@ pub(super) async fn commit(
 }
 
 /// The request to write a mutation with these bytes.
-fn mutation_body(topology: &Topology, mutation: &[u8]) -> Vec<u8> {
+pub(super) fn mutation_body(topology: &Topology, mutation: &[u8]) -> Vec<u8> {
     let mut body = Head { epoch: topology.epoch() }.body(mutation.len());
     body.extend_from_slice(mutation);
     body
@@ -400,7 +400,7 @@ fn commit_here(
 }
 
 /// Writes on this node. What is in the log must also reach the memtable, so it must be polled to its end.
-fn write_here(
+pub(super) fn write_here(
     shard: &Shard,
     replica: Replica,
     mutation: Mutation,

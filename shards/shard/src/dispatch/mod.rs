@@ -16,7 +16,7 @@ use crate::metadata;
 use crate::operations::{membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Unreadable;
-use crate::replica::{self, counters, fragments, list_reads};
+use crate::replica::{self, batches, counters, fragments, list_reads};
 use crate::shard_state::{Handlers, Shard};
 use crate::virtual_tables;
 use engine::PrefetchStage;
@@ -96,6 +96,8 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Digest(Box::pin(fragments::read_digest(shard, &request)).await.map(Box::new))
         }
         Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
+        Request::StoreBatch(batch) => Reply::Done(Box::pin(batches::store(shard, &batch)).await),
+        Request::RemoveBatch(id) => Reply::Done(Box::pin(batches::remove(shard, id)).await),
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(truncate::truncate(shard, table)).await),

@@ -14,13 +14,14 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
-use crate::peer::{digests, reads, rows};
+use crate::peer::{batches, digests, reads, rows};
 use crate::ports::Unreadable;
 use crate::replica;
 use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::TablePlacement;
+use engine::BatchId;
 use model::failure::FailureReason;
 use model::query::Partitions;
 use model::{DecoratedKey, Failure, Mutation, Table, TableId, Token, TokenRange};
@@ -143,6 +144,20 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             };
             accept(shard, head, round.table, round.key, step).await
         }
+        Verb::BatchStore => {
+            let batch = batches::decode(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            for mutation in &batch.mutations {
+                tables_of(shard, mutation, |table| !table.is_counter()).await?;
+            }
+            let core = keeper(shard, batch.id);
+            shard.call(core, Request::StoreBatch(Box::new(batch))).await.done()?;
+            Ok(answer::result(|_| ()))
+        }
+        Verb::BatchRemove => {
+            let id = batches::decode_id(&body).ok_or(Stopped::Unreadable)?;
+            shard.call(keeper(shard, id), Request::RemoveBatch(id)).await.done()?;
+            Ok(answer::result(|_| ()))
+        }
         Verb::Truncate => {
             let table = TableId(body.try_into().map_err(|_| Stopped::Unreadable)?);
             known(shard, table).await?;
@@ -256,6 +271,13 @@ fn reading_core(
             }
         }
     }
+}
+
+/// The core of this node that keeps a logged batch.
+fn keeper(shard: &Shard, id: BatchId) -> ShardId {
+    let topology = shard.topology();
+    let token = shard.partitioner().token(&id.uuid);
+    ShardId(topology.node(topology.here()).shards.owner(token))
 }
 
 fn core_of(placement: &TablePlacement, token: Token) -> ShardId {

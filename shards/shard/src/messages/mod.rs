@@ -20,6 +20,7 @@ use data::{
     PaxosRequest, ReadCall, ReadReply, ReadRequest,
 };
 use engine::store::LogPosition;
+use engine::{BatchId, StoredBatch};
 use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
@@ -109,6 +110,10 @@ pub enum Request {
     ReadDigest(Box<ReadRequest>),
     /// Read the fragments of what the receiver owns.
     ReadFragments(Box<FragmentRequest>),
+    /// Keep a logged batch of another node. Sent to the core that owns the token of its id.
+    StoreBatch(Box<StoredBatch>),
+    /// Forget a logged batch. Sent to the core that keeps it.
+    RemoveBatch(BatchId),
     /// Run a DDL statement. Sent to shard 0.
     Define(Box<Define>),
     /// Truncate a table on all shards. Sent to shard 0.

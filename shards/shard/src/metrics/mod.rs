@@ -190,6 +190,10 @@ pub(crate) struct Metrics {
     pub(crate) prepared_evicted: Counter,
     /// Mutations that other nodes did not write in time, or at all.
     pub(crate) mutations_missed: Counter,
+    /// Logged batches that were applied again, because their coordinators had not removed them in time.
+    pub(crate) batches_replayed: Counter,
+    /// Logged batches that were given up, because they were older than the `gc_grace_seconds` of a table.
+    pub(crate) batches_expired: Counter,
     pub(crate) running: Running,
     /// Reads for which replicas were written what they lacked.
     pub(crate) reads_repaired: Counter,

@@ -45,4 +45,8 @@ pub struct ShardMetrics {
     pub reads_speculated: u64,
     /// Mutations that other nodes did not write in time, or at all.
     pub mutations_missed: u64,
+    /// Logged batches that were applied again.
+    pub batches_replayed: u64,
+    /// Logged batches that were given up.
+    pub batches_expired: u64,
 }

@@ -98,6 +98,8 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         reads_repaired: metrics.reads_repaired.get(),
         reads_speculated: metrics.reads_speculated.get(),
         mutations_missed: metrics.mutations_missed.get(),
+        batches_replayed: metrics.batches_replayed.get(),
+        batches_expired: metrics.batches_expired.get(),
     }
 }
 

@@ -8,6 +8,7 @@
 //! | `rows` | the rows that a read returns |
 //! | `digests` | the request of a digest, and the digest |
 //! | `paxos` | proposals, promises and acceptances |
+//! | `batches` | logged batches to be kept or forgotten |
 //! | `counters` | changes of counters, and what their leader answers |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
@@ -19,6 +20,7 @@
 //! decodes to the same value on a node that knows the table.
 
 pub(crate) mod answer;
+pub(crate) mod batches;
 mod bytes;
 pub(crate) mod counters;
 pub(crate) mod digests;

@@ -2,12 +2,12 @@
 //!
 //! [`read`] and [`write`](mod@write) are the plain paths; [`counters`] reads before it writes; [`list_reads`] and
 //! [`paxos_acceptor`] serve changes that depend on what is stored; [`mod@fragments`] answers reads of several replicas;
-//! [`failure`] turns errors of the store into failures
-//! for clients.
+//! [`batches`] keeps logged batches; [`failure`] turns errors of the store into failures for clients.
 //!
 //! Not here: which core owns a partition (`coordinator`), what CQL means (`execute`), which message leads to which
 //! function (`dispatch`).
 
+pub(crate) mod batches;
 pub(crate) mod counters;
 mod failure;
 pub(crate) mod fragments;

@@ -13,6 +13,7 @@ mod barrier;
 mod calls;
 mod clock;
 mod definition_turn;
+mod kept_batches;
 mod metadata;
 mod partition_locks;
 mod placement_registry;
@@ -43,6 +44,7 @@ use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::Topology;
 use definition_turn::DefinitionTurn;
+use kept_batches::KeptBatches;
 use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table};
 use placement_registry::PlacementRegistry;
@@ -83,6 +85,8 @@ struct Inner {
     /// Proposals of Paxos of which it is unknown whether the log has them.
     unsettled: Unsettled,
     truncations: Truncations,
+    /// The logged batches that are stored here.
+    kept_batches: KeptBatches,
     /// Writes that wait for replicas after their clients were answered.
     writes_behind: WritesBehind,
     metrics: Rc<Metrics>,
@@ -200,6 +204,7 @@ impl Shard {
             partition_locks: PartitionLocks::default(),
             unsettled: Unsettled::default(),
             truncations: Truncations::default(),
+            kept_batches: KeptBatches::default(),
             writes_behind: WritesBehind::default(),
             metrics,
             gate: Gate::new(),
@@ -316,6 +321,10 @@ impl Shard {
 
     pub(crate) fn truncations(&self) -> &Truncations {
         &self.inner.truncations
+    }
+
+    pub(crate) fn kept_batches(&self) -> &KeptBatches {
+        &self.inner.kept_batches
     }
 
     /// Prepared statements by id.

@@ -37,6 +37,8 @@ pub(crate) struct Network {
     inboxes: Rc<RefCell<BTreeMap<IpAddr, Vec<VecDeque<Envelope>>>>>,
     /// Nodes that no message reaches.
     silent: Rc<RefCell<BTreeSet<IpAddr>>>,
+    /// Requests that reach nobody, by verb.
+    pub(crate) lost: Rc<RefCell<BTreeSet<Verb>>>,
     /// How long the answers of some nodes take.
     pub(crate) slow: Rc<RefCell<BTreeMap<IpAddr, Duration>>>,
     /// Requests so far, by verb.
@@ -82,7 +84,7 @@ impl Peers for Network {
         *self.sent.borrow_mut().entry(verb).or_default() += 1;
         let answer = Answer::default();
         let address = to.address.ip();
-        if !self.silent.borrow().contains(&address) {
+        if !self.silent.borrow().contains(&address) && !self.lost.borrow().contains(&verb) {
             let mut inboxes = self.inboxes.borrow_mut();
             let Some(cores) = inboxes.get_mut(&address) else {
                 return Box::pin(std::future::ready(Err(PeerFailure::NotSent)));

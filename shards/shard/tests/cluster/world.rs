@@ -170,6 +170,16 @@ impl World {
         self.network.disconnect(address(node));
     }
 
+    /// Starts a node that was killed. All those that are alive learn of a new epoch with the same members.
+    pub(crate) fn restart(&mut self, node: usize, alive: &[usize]) {
+        let cores = self.nodes[node].len();
+        self.nodes[node].iter().for_each(|core| core.serving.set(false));
+        self.start_node(node, cores, |_| {});
+        self.announce(alive);
+        let members = self.members.clone();
+        self.switch(alive, members);
+    }
+
     /// Runs a job on a core and returns its result.
     pub(crate) fn on<T: 'static, Fut: Future<Output = T> + 'static>(
         &mut self,

@@ -5,20 +5,20 @@ use super::kind::{
     LONG_BYTES, LONG_MILLISECONDS, LONG_NANOSECONDS, LONG_SECONDS, MAP, RATE,
 };
 use super::older::Older::{Kibibytes, Mebibytes, MegabitsPerSecond, Milliseconds, Seconds, SecondsFromZero};
-use super::{ALONE, Key, group, refused, unused};
+use super::{ALONE, Key, group, read, refused, unused};
 
 const REPAIR: &str = "nothing is repaired but what reads find";
 const STREAMS: &str = "nothing is streamed between nodes";
 const FILTERED: &str = "a filtered read of several replicas holds a block of bytes of each of them, not rows";
 
 pub(super) const KEYS: &[Key] = &[
-    unused(
+    read(
         "batchlog_endpoint_strategy",
         Kind::Choice(&["random_remote", "prefer_local", "dynamic_remote", "dynamic"]),
         "random_remote",
-        ALONE,
+        "",
     ),
-    unused("batchlog_replay_throttle", INT_KIBIBYTES, "1024KiB", "batches are replayed one after another")
+    read("batchlog_replay_throttle", INT_KIBIBYTES, "1024KiB", "0 sets no limit")
         .older(&[("batchlog_replay_throttle_in_kb", Kibibytes)]),
     unused("auto_hints_cleanup_enabled", FLAG, "false", ALONE),
     unused("enforce_native_deadline_for_hints", FLAG, "false", ALONE),
