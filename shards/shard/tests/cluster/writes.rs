@@ -1,7 +1,7 @@
 //! Writes to three replicas, some of which are down, silent, slow or know other things than the others.
 
 use super::replicas::stored;
-use super::world::{Request, World, address};
+use super::world::{Request, World, address, rows_of};
 use model::failure::{Detail, FailureReason, Outcome};
 use model::{BatchKind, Consistency, ErrorCode, Failure, RingToken};
 use shard::{Config, Verb};
@@ -256,4 +256,19 @@ fn batches_and_deletions_reach_all_replicas() {
         let have: u32 = (0..20).map(|key| rows(&mut world, node, key)).sum();
         assert_eq!(have, 17, "node {node}");
     }
+}
+
+#[test]
+fn a_batch_that_reads_two_lists_of_a_row_finds_both() {
+    let mut world = three_nodes(SIMPLE);
+    let id = "00000002-0000-1000-8000-000000000000";
+    world.everywhere(&format!("CREATE TABLE k.l (a int PRIMARY KEY, l list<int>, m list<int>) WITH id = {id}"));
+    world.query(0, 0, &Request::new("INSERT INTO k.l (a, l, m) VALUES (1, [1], [2])")).expect("inserted");
+    world.wait(Duration::from_millis(100));
+    let texts = ["UPDATE k.l SET l[0] = 8 WHERE a = 1", "UPDATE k.l SET m[0] = 9 WHERE a = 1"];
+    world.batch(1, 0, BatchKind::Unlogged, &texts.map(String::from)).expect("both lists are found");
+    world.wait(Duration::from_millis(100));
+    let rows = rows_of(world.query(2, 0, &Request::new("SELECT l, m FROM k.l WHERE a = 1")).expect("read")).0;
+    let list = |element: u8| Some(vec![0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, element]);
+    assert_eq!(rows, [[list(8), list(9)]]);
 }

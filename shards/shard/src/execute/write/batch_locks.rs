@@ -69,7 +69,7 @@ pub(super) async fn lock_and_build(
 ) -> Result<(), Failure> {
     // Keys with the same token share a lock.
     let mut locks: BTreeMap<(TableId, Token), (ShardId, LockRequest)> = BTreeMap::new();
-    let mut found = ListsByRow::new();
+    let mut elsewhere = Vec::new();
     for later in later {
         let Later::Reading(change) = later else { continue };
         let (table, key) = (change.table().id, change.key(shard.partitioner()));
@@ -83,10 +83,14 @@ pub(super) async fn lock_and_build(
             lock.reads.extend(change.reads(shard)?);
             continue;
         }
-        let deadline = runtime::now().after(shard.config().read_timeout);
-        let source = RowSource::AtLevel { level, deadline };
-        found.extend(Box::pin(source.lists(shard, &change.reads(shard)?)).await?);
+        elsewhere.extend(change.reads(shard)?);
     }
+    let deadline = runtime::now().after(shard.config().read_timeout);
+    let source = RowSource::AtLevel { level, deadline };
+    let mut found = match elsewhere.is_empty() {
+        true => ListsByRow::new(),
+        false => Box::pin(source.lists(shard, &elsewhere)).await?,
+    };
     for (to, lock) in locks.into_values() {
         if to != shard.id() && !shard.mailbox().has_room() {
             return Err(too_many_calls());
