@@ -15,10 +15,11 @@
 //! differs on purpose, in the same form.
 //!
 //! 1. `recorded_answers`: a simulated node gives the recorded answers.
-//! 2. `recorded_answers_under_random` and its kin: so do nodes with other partitioners, but for what
+//! 2. `recorded_answers_of_three_replicas`: so do three nodes at QUORUM, but for what `cql/replicas.rs` says.
+//! 3. `recorded_answers_under_random` and its kin: so do nodes with other partitioners, but for what
 //!    `cql/partitioner.rs` says. `recorded_answers_of_another_partitioner_are_cassandras` compares with, or records, a
 //!    Cassandra that has the partitioner that `HELENUS_ORACLE_PARTITIONER` names.
-//! 3. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
+//! 4. `recorded_answers_are_cassandras`: so does a real Cassandra. It is ignored unless asked for: `just oracle`, or
 //!    with `CASSANDRA` as `cql/cassandra.rs` says `cargo test -p server --test cql -- --ignored
 //!    recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files are rewritten with Cassandra's answers;
 //!    `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by commas.
@@ -36,6 +37,8 @@ mod node;
 mod partitioner;
 #[path = "cql/play.rs"]
 mod play;
+#[path = "cql/replicas.rs"]
+mod replicas;
 #[path = "cql/step.rs"]
 mod step;
 
@@ -79,6 +82,20 @@ fn recorded_answers() {
         }
         assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));
     }
+}
+
+/// Every case that is not about the number of nodes on three simulated nodes of one, two and three cores, at QUORUM.
+#[test]
+fn recorded_answers_of_three_replicas() {
+    let (mut wrong, mut cases) = (Vec::new(), 0);
+    for path in files() {
+        let file = replicas::comparable(load(&path));
+        cases += file.cases.len();
+        let answers = play::on_simulated_nodes(&replicas::replicated(&file), "Murmur3Partitioner", &[1, 2, 3]);
+        wrong.extend(file.differences(&replicas::as_of_one(answers), &path, true));
+    }
+    assert!(cases >= 600, "{cases} cases");
+    assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Every case on a simulated node with a partitioner.

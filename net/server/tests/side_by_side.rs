@@ -108,7 +108,7 @@ fn on_server(steps: &[Step], address: IpAddr) -> Answers {
 fn on_simulated_node(steps: &[Step], partitioner: &str, shards: usize) -> Result<Answers, String> {
     let steps = steps.to_vec();
     let run = catch_unwind(AssertUnwindSafe(|| {
-        node::with_simulated_node(partitioner, shards, move |address| {
+        node::with_simulated_nodes(partitioner, &[shards], move |address| {
             let steps = steps.clone();
             async move { play(&steps, address).await }
         })

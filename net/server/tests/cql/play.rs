@@ -13,39 +13,42 @@ pub(crate) fn on_server(file: &CaseFile, address: IpAddr) -> Answers {
     let options = runtime::uring::Options::default();
     let answers = runtime::uring::run(options, move |_| {
         let file = file.clone();
-        async move { play(&file, SocketAddr::new(address, NATIVE_PORT)).await }
+        async move { play(&file, SocketAddr::new(address, NATIVE_PORT), 1).await }
     });
     answers.expect("a ring").remove(0)
 }
 
 /// Runs a file on a simulated node with a partitioner and `shards` cores.
 pub(crate) fn on_simulated_node(file: &CaseFile, partitioner: &str, shards: usize) -> Answers {
-    crate::node::with_simulated_node(partitioner, shards, {
-        let file = file.clone();
+    on_simulated_nodes(file, partitioner, &[shards])
+}
+
+/// Runs a file on simulated nodes of one cluster, all of which are replicas, and of which the last coordinates.
+pub(crate) fn on_simulated_nodes(file: &CaseFile, partitioner: &str, shards: &[usize]) -> Answers {
+    crate::node::with_simulated_nodes(partitioner, shards, {
+        let (file, replicas) = (file.clone(), shards.len());
         move |address| {
             let file = file.clone();
-            async move { play(&file, address).await }
+            async move { play(&file, address, replicas).await }
         }
     })
 }
 
-async fn play(file: &CaseFile, address: SocketAddr) -> Answers {
+async fn play(file: &CaseFile, address: SocketAddr, replicas: usize) -> Answers {
     let mut answers = Answers::new();
     for case in &file.cases {
-        answers.push(play_case(case, address).await);
+        answers.push(play_case(case, address, replicas).await);
     }
     answers
 }
 
-async fn play_case(case: &Case, address: SocketAddr) -> Vec<Vec<String>> {
+async fn play_case(case: &Case, address: SocketAddr, replicas: usize) -> Vec<Vec<String>> {
     let mut client = Client::connect(address, None, PROTOCOL_VERSION).await.expect("a connection");
-    for setup in [
-        "DROP KEYSPACE IF EXISTS k",
-        "DROP KEYSPACE IF EXISTS k2",
-        "DROP KEYSPACE IF EXISTS k3",
-        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        "USE k",
-    ] {
+    let create =
+        format!("CREATE KEYSPACE k WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}");
+    for setup in
+        ["DROP KEYSPACE IF EXISTS k", "DROP KEYSPACE IF EXISTS k2", "DROP KEYSPACE IF EXISTS k3", &create, "USE k"]
+    {
         let result = client.query(setup, &QueryOptions::default()).await;
         assert!(result.is_ok(), "{}: {setup}: {result:?}", case.name);
     }
