@@ -66,7 +66,7 @@ impl Shard {
 
     /// Whether a node has left the cluster, as far as this core knows: shard 0 does.
     pub fn has_left(&self, host_id: Uuid) -> bool {
-        self.metadata().current().left.contains(&host_id)
+        self.metadata().current().left.contains(&host_id) || (host_id == self.host_id() && self.metadata().is_removed())
     }
 
     /// Makes this node a member of its cluster, or hears what it missed if it is one. To be called on shard 0, once
@@ -155,8 +155,16 @@ impl Shard {
     }
 }
 
-/// Asks the other members whether this node is still one of them.
+/// Refuses to start if the other members say that this node is none any more.
 async fn check_not_removed(shard: &Shard) -> Result<(), StartError> {
+    match is_removed(shard).await {
+        true => Err(StartError::Failed(Rejected::HasLeft(shard.host_id()).to_string())),
+        false => Ok(()),
+    }
+}
+
+/// Asks the other members whether this node is none of them any more.
+pub(super) async fn is_removed(shard: &Shard) -> bool {
     let (host_id, deadline) = (shard.host_id(), runtime::now().after(ASK_TIMEOUT));
     let mut others = shard.metadata().current().nodes();
     others.retain(|node| node.host_id != host_id);
@@ -164,10 +172,7 @@ async fn check_not_removed(shard: &Shard) -> Result<(), StartError> {
         let call = shard.peers().call(&node, PeerLane::Urgent, Verb::ClusterState, &[], deadline);
         call.await.is_err() && shard.peers().says_left(&node)
     };
-    match join_all(others.into_iter().map(ask).collect()).await.contains(&true) {
-        true => Err(StartError::Failed(Rejected::HasLeft(host_id).to_string())),
-        false => Ok(()),
-    }
+    join_all(others.into_iter().map(ask).collect()).await.contains(&true)
 }
 
 async fn join(shard: &Shard) -> Result<(), StartError> {

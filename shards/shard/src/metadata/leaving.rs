@@ -2,13 +2,19 @@
 //!
 //! A node that leaves is first marked as leaving, then removed; a crash in between leaves it marked, and asking again
 //! goes on from there. Data are not moved, so a node that may hold some leaves only by force.
+//!
+//! Once a removal is decided, the other nodes have nothing more to do with the node that is gone, so the entry may
+//! never reach it: when its links broke, they refuse new ones. That refusal is how it hears
+//! ([`Shard::hears_that_it_left`]).
 
+use super::joining::is_removed;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, MemberState, Rejected};
 use cluster::topology::NodeIndex;
 use consensus::ProposeError;
 use model::schema::SYSTEM_KEYSPACES;
 use runtime::Instant;
+use runtime::sync::{Either, race};
 use std::collections::BTreeSet;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
@@ -16,6 +22,8 @@ use uuid::Uuid;
 
 /// How long the cluster may take to agree on a step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a node that leaves asks the others whether it has left already.
+const ASK_PERIOD: Duration = Duration::from_secs(2);
 
 /// Why an operation on the ring was refused, with Cassandra's text where it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -78,11 +86,31 @@ impl Shard {
             self.check_replication(metadata.members.len())?;
             self.check_no_data()?;
         }
+        match race(self.leave(state), self.hears_that_it_left()).await {
+            Either::Left(left) => left,
+            Either::Right(()) => {
+                self.metadata().set_removed();
+                Ok(())
+            }
+        }
+    }
+
+    async fn leave(&self, state: Option<MemberState>) -> Result<(), RingError> {
         let (host_id, deadline) = (self.host_id(), runtime::now().after(STEP_TIMEOUT));
         if state == Some(MemberState::Normal) {
             self.metadata().propose(&Command::Leave { host_id }, deadline).await?;
         }
         self.remove(host_id, deadline).await
+    }
+
+    /// Waits until another member refuses to talk to this node, because the cluster has removed it.
+    async fn hears_that_it_left(&self) {
+        loop {
+            runtime::sleep(ASK_PERIOD).await;
+            if is_removed(self).await {
+                return;
+            }
+        }
     }
 
     /// Removes a node that is down. To be called on shard 0.

@@ -13,6 +13,8 @@ use std::rc::Rc;
 
 /// How many bytes of a snapshot a row has: far below the longest mutation of the smallest commit log segments.
 const SNAPSHOT_PART_BYTES: usize = 256 << 10;
+/// How many bytes of records a mutation has, if it has several records.
+const RECORDS_BYTES_MAX: usize = SNAPSHOT_PART_BYTES;
 
 /// The durable storage of this node's part in the group.
 pub(super) struct TableLog {
@@ -92,8 +94,16 @@ impl LogStore for TableLog {
     }
 
     async fn append(&self, records: Vec<Record>) -> Result<(), StoreError> {
-        let added = records.iter().map(|record| (record.index, &record.bytes[..]));
-        self.write(records_added(&self.schema(), LOG, added, self.next_timestamp())).await
+        let mut rest = &records[..];
+        // A crash leaves the first of them: a log without the end that was being written.
+        while !rest.is_empty() {
+            let (first, others) = rest.split_at(first_part(rest));
+            let added = first.iter().map(|record| (record.index, &record.bytes[..]));
+            let added = records_added(&self.schema(), LOG, added, self.next_timestamp());
+            self.shard.store().apply(added, true).await.map_err(failed)?;
+            rest = others;
+        }
+        self.shard.store().sync().await.map_err(failed)
     }
 
     async fn truncate(&self, from: u64) -> Result<(), StoreError> {
@@ -124,6 +134,16 @@ impl LogStore for TableLog {
             None => Ok(()),
         }
     }
+}
+
+/// How many of these records go into one mutation: at least one.
+fn first_part(records: &[Record]) -> usize {
+    let mut bytes = 0;
+    let fit = records.iter().take_while(|record| {
+        bytes += record.bytes.len();
+        bytes <= RECORDS_BYTES_MAX
+    });
+    fit.count().max(1)
 }
 
 fn failed(error: impl std::fmt::Display) -> StoreError {

@@ -10,7 +10,7 @@ use model::Failure;
 use runtime::Instant;
 use runtime::gate::{Permit, Semaphore};
 use runtime::sync::Condition;
-use std::cell::{OnceCell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
@@ -29,6 +29,8 @@ pub(crate) struct MetadataLog {
     proposals: Semaphore,
     /// Changes of the schema that this node has proposed, by the version that they make.
     own: RefCell<BTreeMap<Uuid, Making>>,
+    /// See [`MetadataLog::is_removed`].
+    removed: Cell<bool>,
 }
 
 /// Why a proposal of this node is not in effect.
@@ -50,6 +52,7 @@ impl Default for MetadataLog {
             group: OnceCell::new(),
             proposals: Semaphore::new(1),
             own: RefCell::default(),
+            removed: Cell::new(false),
         }
     }
 }
@@ -64,6 +67,16 @@ impl MetadataLog {
     pub(crate) fn advance(&self, metadata: Metadata) {
         *self.current.borrow_mut() = Rc::new(metadata);
         self.applied.notify();
+    }
+
+    /// Whether the others say that this node is no member any more: the entry that says so cannot reach it.
+    pub(crate) fn is_removed(&self) -> bool {
+        self.removed.get()
+    }
+
+    /// Takes the word of the others that this node is no member any more.
+    pub(crate) fn set_removed(&self) {
+        self.removed.set(true);
     }
 
     /// Waits until this node has applied the entry at `epoch`.

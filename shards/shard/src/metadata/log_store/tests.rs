@@ -1,6 +1,6 @@
 //! The log store on a node in the simulator.
 
-use super::{SNAPSHOT_PART_BYTES, TableLog};
+use super::{RECORDS_BYTES_MAX, SNAPSHOT_PART_BYTES, TableLog, first_part};
 use crate::config::Config;
 use crate::ports::{NoPeers, Notifier, SchemaChange};
 use crate::shard_state::Shard;
@@ -74,4 +74,27 @@ fn records_are_added_and_removed_at_both_ends() {
         let marks = [stored.purged, stored.vote, stored.committed].map(Option::unwrap);
         assert_eq!(marks, [b"mark".to_vec(), b"vote".to_vec(), b"decided".to_vec()]);
     });
+}
+
+#[test]
+fn records_may_be_longer_together_than_a_mutation() {
+    with_store(|store| async move {
+        let next = store.load().await.expect("read").records.last().map_or(0, |last| last.index + 1);
+        let record = |index: u64| Record { index, bytes: vec![index as u8; 1 << 20] };
+        let records: Vec<Record> = (next..next + 12).map(record).collect();
+        store.append(records.clone()).await.expect("stored");
+        let stored = store.load().await.expect("read").records;
+        assert!(stored.ends_with(&records));
+    });
+}
+
+#[test]
+fn a_part_of_the_records_has_at_least_one() {
+    let records = |bytes: &[usize]| -> Vec<Record> {
+        bytes.iter().map(|bytes| Record { index: 0, bytes: vec![0; *bytes] }).collect()
+    };
+    let half = RECORDS_BYTES_MAX / 2;
+    assert_eq!(first_part(&records(&[half, half, 1])), 2);
+    assert_eq!(first_part(&records(&[half, half + 1])), 1);
+    assert_eq!(first_part(&records(&[RECORDS_BYTES_MAX + 1, 1])), 1);
 }
