@@ -12,6 +12,7 @@ pub mod clusters;
 mod forgetful;
 pub mod judges;
 pub mod run;
+pub mod seeds;
 pub mod sweep;
 pub mod workload;
 

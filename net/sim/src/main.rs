@@ -2,9 +2,8 @@
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
 use clap::Parser;
-use sim::clusters::{
-    ClusterReport, ReplicatedReport, run_agreement, run_cluster, run_replicated, run_with_a_dead_node,
-};
+use sim::clusters::{run_agreement, run_cluster, run_replicated, run_with_a_dead_node};
+use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
 
@@ -56,43 +55,32 @@ fn main() -> ExitCode {
         let filter = tracing_subscriber::EnvFilter::new(filter);
         tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).without_time().init();
     }
-    if arguments.clusters {
-        return clusters(&arguments);
-    }
-    if arguments.replicated {
-        return replicated(&arguments);
-    }
     if let Some(count) = arguments.agreement {
         return agreement(&arguments, count);
     }
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
     }
-    let (mut broken, mut answered, mut reads, mut index_reads, mut decisions, mut commands, mut rounds, mut events) =
-        (0, 0, 0, 0, 0, 0, 0, 0);
-    for seed in arguments.first..arguments.first + arguments.count {
-        let report = if arguments.registers { sim::run_registers(seed, false) } else { sim::run(seed) };
-        answered += report.answered;
-        reads += report.reads_checked;
-        index_reads += report.index_reads;
-        decisions += report.decisions;
-        commands += report.commands;
-        rounds += report.rounds;
-        events += report.events;
-        if arguments.verbose {
+    match &arguments {
+        Arguments { clusters: true, .. } => seeds(&arguments, "--clusters ", run_cluster),
+        Arguments { replicated: true, .. } => seeds(&arguments, "--replicated ", run_replicated),
+        Arguments { registers: true, .. } => seeds(&arguments, "--registers ", |seed| sim::run_registers(seed, false)),
+        _ => seeds(&arguments, "", sim::run),
+    }
+}
+
+/// Runs the seeds; prints those that broke a rule, and the counts of all.
+fn seeds<R: SeedReport>(arguments: &Arguments, kind: &str, run: impl Fn(u64) -> R) -> ExitCode {
+    let Arguments { first, count, verbose, .. } = *arguments;
+    let (all, broken) = run_seeds(first..first + count, run, |seed, report| {
+        if verbose {
             println!("{report:?}");
         }
-        if let Some(violation) = &report.violation {
-            broken += 1;
-            let replay = if arguments.registers { "sim --registers --count 1 --first" } else { "just sim-seed" };
-            println!("seed {seed} ({}): {violation}\n  replay: {replay} {seed}", report.configuration);
+        if let Some(violation) = report.violation() {
+            println!("seed {seed}: {violation}\n  replay: sim {kind}--first {seed} --count 1 --verbose");
         }
-    }
-    println!(
-        "{} seeds, {broken} broken; {rounds} restarts, {answered} statements, {reads} reads checked, {index_reads} through \
-         indexes, {decisions} decisions, {commands} commands, {events} events",
-        arguments.count
-    );
+    });
+    println!("{count} seeds, {broken} broken; {}", all.totals());
     if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
@@ -126,64 +114,4 @@ fn agreement(arguments: &Arguments, count: u64) -> ExitCode {
             ExitCode::FAILURE
         }
     }
-}
-
-/// Runs seeds of clusters with replicated tables.
-fn replicated(arguments: &Arguments) -> ExitCode {
-    let mut all = ReplicatedReport::default();
-    let mut broken = 0;
-    for seed in arguments.first..arguments.first + arguments.count {
-        let report = run_replicated(seed);
-        if arguments.verbose {
-            println!("{report:?}");
-        }
-        if let Some(violation) = &report.violation {
-            broken += 1;
-            println!("seed {seed}: {violation}");
-            println!("  replay: sim --replicated --first {seed} --count 1 --verbose");
-        }
-        all.nodes += report.nodes;
-        all.answered += report.answered;
-        all.reads_checked += report.reads_checked;
-        all.decisions += report.decisions;
-        all.crashes += report.crashes;
-        all.faults += report.faults;
-        all.events += report.events;
-    }
-    let ReplicatedReport { nodes, answered, reads_checked, decisions, crashes, faults, events, .. } = all;
-    println!(
-        "{} clusters of {nodes} nodes in all, {broken} broken; {answered} statements, {reads_checked} reads checked, \
-         {decisions} decisions, {crashes} crashes, {faults} other faults; {events} events",
-        arguments.count
-    );
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-}
-
-/// Runs seeds of clusters.
-fn clusters(arguments: &Arguments) -> ExitCode {
-    let mut all = ClusterReport::default();
-    let mut broken = 0;
-    for seed in arguments.first..arguments.first + arguments.count {
-        let report = run_cluster(seed);
-        if arguments.verbose {
-            println!("{report:?}");
-        }
-        if let Some(violation) = &report.violation {
-            broken += 1;
-            println!("seed {seed}: {violation}");
-            println!("  replay: sim --clusters --first {seed} --count 1 --verbose");
-        }
-        all.add(&report);
-    }
-    let ClusterReport { nodes, changes, looked_for, unknown, crashes, other_cores, pauses, clock_jumps, .. } = all;
-    let ClusterReport { cuts, slow_times, disk_failures, joins, leaves, removals, agreed_in, events, .. } = all;
-    println!(
-        "{} clusters of {nodes} nodes in all, {broken} broken; {changes} changes of the schema made, {looked_for} looked \
-         for on another node, {unknown} unknown; {joins} joins, {leaves} leaves, {removals} nodes replaced; {crashes} \
-         crashes, {other_cores} starts with another number of cores, {pauses} pauses, {clock_jumps} jumps of clocks, \
-         {cuts} cuts, {slow_times} times of slow or lossy networks or slow disks, {disk_failures} failing disks; \
-         {events} events; agreed at most {agreed_in} ms after the last fault",
-        arguments.count
-    );
-    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }

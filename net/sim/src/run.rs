@@ -1,6 +1,7 @@
 //! One run: a node and its clients in a simulated world.
 
 use crate::forgetful::forget_end_of_log;
+use crate::seeds::SeedReport;
 use crate::workload::operator;
 use crate::workload::world::{SharedWorld, Work, World};
 use crate::workload::{checker, client};
@@ -41,7 +42,7 @@ const PERIODIC_LOSS: Duration = Duration::from_millis(500);
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What happened in a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
     /// The seed.
     pub seed: u64,
@@ -65,6 +66,34 @@ pub struct Report {
     pub configuration: String,
     /// The first broken rule, if any.
     pub violation: Option<String>,
+}
+
+impl SeedReport for Report {
+    fn violation(&self) -> Option<String> {
+        self.violation.as_ref().map(|violation| format!("{violation} ({})", self.configuration))
+    }
+
+    fn add(&mut self, other: &Report) {
+        for (sum, count) in [
+            (&mut self.answered, other.answered),
+            (&mut self.reads_checked, other.reads_checked),
+            (&mut self.index_reads, other.index_reads),
+            (&mut self.decisions, other.decisions),
+            (&mut self.commands, other.commands),
+            (&mut self.rounds, other.rounds),
+            (&mut self.events, other.events),
+        ] {
+            *sum += count;
+        }
+    }
+
+    fn totals(&self) -> String {
+        let Report { answered, reads_checked, index_reads, decisions, commands, rounds, events, .. } = self;
+        format!(
+            "{rounds} restarts, {answered} statements, {reads_checked} reads checked, {index_reads} through indexes, \
+             {decisions} decisions, {commands} commands, {events} events"
+        )
+    }
 }
 
 /// A run under way.

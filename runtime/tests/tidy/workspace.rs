@@ -195,7 +195,7 @@ pub(crate) const CRATES: &[Crate] = &[
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,
-        layers: &[&["judges", "forgetful"], &["workload"], &["clusters", "run"], &["sweep", "lib"]],
+        layers: &[&["judges", "forgetful", "seeds"], &["workload"], &["clusters", "run"], &["sweep", "lib"]],
     },
     Crate {
         name: "cli",

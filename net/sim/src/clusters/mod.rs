@@ -28,6 +28,6 @@ mod run;
 mod schema_client;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
-pub use replicated::{ReplicatedReport, run_replicated};
+pub use replicated::{ReplicatedReport, run_replicated, run_replicated_at};
 pub use report::ClusterReport;
 pub use run::{Planted, run_cluster, run_crash_while_joining, run_missed_change, run_planted};

@@ -10,6 +10,7 @@
 use super::members::{Cluster, SEEDS_MAX, START_MAX};
 use super::nemesis::Fault;
 use crate::judges::history::History;
+use crate::seeds::SeedReport;
 use crate::workload::tables::TestTable;
 use crate::workload::world::{Replicas, SharedWorld};
 use crate::workload::{checker, client};
@@ -67,6 +68,34 @@ pub struct ReplicatedReport {
     pub violation: Option<String>,
 }
 
+impl SeedReport for ReplicatedReport {
+    fn violation(&self) -> Option<String> {
+        self.violation.clone()
+    }
+
+    fn add(&mut self, other: &ReplicatedReport) {
+        for (sum, count) in [
+            (&mut self.nodes, other.nodes),
+            (&mut self.answered, other.answered),
+            (&mut self.reads_checked, other.reads_checked),
+            (&mut self.decisions, other.decisions),
+            (&mut self.crashes, other.crashes),
+            (&mut self.faults, other.faults),
+            (&mut self.events, other.events),
+        ] {
+            *sum += count;
+        }
+    }
+
+    fn totals(&self) -> String {
+        let ReplicatedReport { nodes, answered, reads_checked, decisions, crashes, faults, events, .. } = self;
+        format!(
+            "{nodes} nodes in all; {answered} statements, {reads_checked} reads checked, {decisions} decisions, {crashes} \
+             crashes, {faults} other faults; {events} events"
+        )
+    }
+}
+
 struct ReplicatedRun {
     cluster: Cluster,
     world: SharedWorld,
@@ -76,13 +105,19 @@ struct ReplicatedRun {
 
 /// Runs one seed to its verdict.
 pub fn run_replicated(seed: u64) -> ReplicatedReport {
+    run_replicated_at(seed, Consistency::Quorum)
+}
+
+/// Runs one seed to its verdict with clients that read and write at `level`. The judges take it for QUORUM: with ONE
+/// they are to find coordinators that answer as if they had counted an answer twice.
+pub fn run_replicated_at(seed: u64, level: Consistency) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
     let world = SharedWorld::default();
     {
         let mut world = world.borrow_mut();
         world.reads_are_durable = true;
         world.history = History::replicated();
-        world.replicas = Replicas { factor: FACTOR, level: Consistency::Quorum };
+        world.replicas = Replicas { factor: FACTOR, level };
     }
     let clients = 1 + cluster.rng.below(CLIENTS_MAX) as u8;
     let mut run = ReplicatedRun { cluster, world, clients, report: ReplicatedReport::default() };
@@ -240,7 +275,7 @@ impl ReplicatedRun {
 
     /// Reads everything through a node, or all registers.
     fn check(&mut self, server: SocketAddr, level: Consistency, registers: bool) -> Result<(), String> {
-        self.world.borrow_mut().replicas.level = level;
+        let usual = std::mem::replace(&mut self.world.borrow_mut().replicas.level, level);
         let (world, clients) = (self.world.clone(), self.clients);
         let told = |error: String| format!("a check through {server} at {}: {error}", level.name());
         let checked = self.cluster.outside(CHECK_MAX, move || {
@@ -253,6 +288,7 @@ impl ReplicatedRun {
                 }
             }
         });
+        self.world.borrow_mut().replicas.level = usual;
         checked.and_then(|checked| checked).map_err(told)?;
         self.verdict().map_err(told)
     }

@@ -1,5 +1,7 @@
 //! The counts and the verdict of a run of a cluster.
 
+use crate::seeds::SeedReport;
+
 /// What happened in a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ClusterReport {
@@ -43,9 +45,13 @@ pub struct ClusterReport {
     pub violation: Option<String>,
 }
 
-impl ClusterReport {
+impl SeedReport for ClusterReport {
+    fn violation(&self) -> Option<String> {
+        self.violation.clone()
+    }
+
     /// Adds the counts of another run; `agreed_in` becomes the longer one.
-    pub fn add(&mut self, other: &ClusterReport) {
+    fn add(&mut self, other: &ClusterReport) {
         for (sum, count) in [
             (&mut self.nodes, other.nodes),
             (&mut self.changes, other.changes),
@@ -66,5 +72,16 @@ impl ClusterReport {
             *sum += count;
         }
         self.agreed_in = self.agreed_in.max(other.agreed_in);
+    }
+    fn totals(&self) -> String {
+        let ClusterReport { nodes, changes, looked_for, unknown, crashes, other_cores, pauses, clock_jumps, .. } = self;
+        let ClusterReport { cuts, slow_times, disk_failures, joins, leaves, removals, agreed_in, events, .. } = self;
+        format!(
+            "{nodes} nodes in all; {changes} changes of the schema made, {looked_for} looked for on another node, {unknown} \
+             unknown; {joins} joins, {leaves} leaves, {removals} nodes replaced; {crashes} crashes, {other_cores} starts \
+             with another number of cores, {pauses} pauses, {clock_jumps} jumps of clocks, {cuts} cuts, {slow_times} \
+             times of slow or lossy networks or slow disks, {disk_failures} failing disks; {events} events; agreed at \
+             most {agreed_in} ms after the last fault"
+        )
     }
 }

@@ -83,10 +83,33 @@ pub struct History {
     /// The writes of each logged batch: in the end all of them show, or none.
     groups: Vec<Vec<WriteId>>,
     pub(crate) restarted: u64,
-    /// Whether several replicas answer: see [`History::replicated`].
-    by_cell: bool,
-    /// Where unknown writes were shown, and when the first read that did so ended; only with `by_cell`.
-    seen: BTreeMap<(WriteId, CellKey), u64>,
+    shown: ShownWrites,
+}
+
+/// What a read proves that shows a write of unknown fate in one cell.
+#[derive(Debug, Default)]
+enum ShownWrites {
+    /// One node answers: the write has taken effect in all of its cells, and counts as acknowledged.
+    #[default]
+    Whole,
+    /// Several replicas answer. A read writes what it shows to the replicas that lack it, and nothing else of the same
+    /// write: it counts as acknowledged in that cell alone, from the end of the first read that showed it, and reads
+    /// may show a part of it.
+    ByCell(BTreeMap<(WriteId, CellKey), u64>),
+}
+
+impl ShownWrites {
+    /// When the first read ended that showed the write in that cell, if that counts for the cell alone.
+    fn first(&self, id: WriteId, cell: CellKey) -> Option<u64> {
+        match self {
+            ShownWrites::Whole => None,
+            ShownWrites::ByCell(first) => first.get(&(id, cell)).copied(),
+        }
+    }
+
+    fn has(&self, id: WriteId) -> bool {
+        matches!(self, ShownWrites::ByCell(first) if first.keys().any(|(shown, _)| *shown == id))
+    }
 }
 
 impl History {
@@ -108,17 +131,18 @@ impl History {
         id
     }
 
-    /// A history of tables with several replicas. A read writes what it shows to the replicas that lack it, and nothing
-    /// else of the same write. So an unknown write that a read shows in one cell counts as acknowledged in that cell
-    /// alone, and reads may show a part of it.
+    /// A history of tables with several replicas, where reads may show a part of a write of unknown fate.
     pub fn replicated() -> History {
-        History { by_cell: true, ..History::default() }
+        History { shown: ShownWrites::ByCell(BTreeMap::new()), ..History::default() }
     }
 
     /// Whether a read over `span` must show the write as a whole if it shows any of it.
     pub(crate) fn is_whole(&self, id: WriteId, span: Span) -> bool {
         let write = self.write(id);
-        !self.by_cell || write.fate == Fate::Acknowledged && write.acknowledged <= span.0
+        match self.shown {
+            ShownWrites::Whole => true,
+            ShownWrites::ByCell(_) => write.fate == Fate::Acknowledged && write.acknowledged <= span.0,
+        }
     }
 
     /// Declares that these writes are one logged batch.
@@ -129,11 +153,11 @@ impl History {
     /// Records the fate of a write that was answered or whose connection broke. Fails if the write failed for certain
     /// although a read has shown it.
     pub fn finish(&mut self, id: WriteId, fate: Fate, now: u64) -> Result<(), Violation> {
-        let was_seen = self.seen.keys().any(|(seen, _)| *seen == id);
+        let was_shown = self.shown.has(id);
         let write = &mut self.writes[id as usize - 1];
         write.applied = if fate == Fate::Unknown { u64::MAX } else { now };
         match (write.fate, fate) {
-            (_, Fate::Failed) if write.fate == Fate::Acknowledged || was_seen => {
+            (_, Fate::Failed) if write.fate == Fate::Acknowledged || was_shown => {
                 return Err(Violation(format!("write {id} failed for certain but a read has shown it")));
             }
             // A read showed it before its answer came: it stays acknowledged from that read on.
@@ -272,7 +296,7 @@ impl History {
             }
             let shown_since = match write.fate {
                 Fate::Acknowledged => Some(write.acknowledged),
-                _ => self.seen.get(&(id, cell)).copied(),
+                _ => self.shown.first(id, cell),
             };
             if shown_since.is_some_and(|since| since <= started) {
                 return false;
@@ -301,12 +325,14 @@ impl History {
         if let Some(id) = value {
             let write = &mut self.writes[id as usize - 1];
             // It took effect before the end of the read: only reads that begin later must show it.
-            match write.fate {
-                Fate::Unknown | Fate::InFlight if self.by_cell => {
-                    self.seen.entry((id, cell)).or_insert(span.1);
+            match (write.fate, &mut self.shown) {
+                (Fate::Unknown | Fate::InFlight, ShownWrites::ByCell(first)) => {
+                    first.entry((id, cell)).or_insert(span.1);
                 }
-                Fate::Unknown | Fate::InFlight => (write.fate, write.acknowledged) = (Fate::Acknowledged, span.1),
-                Fate::Acknowledged | Fate::Failed => {}
+                (Fate::Unknown | Fate::InFlight, ShownWrites::Whole) => {
+                    (write.fate, write.acknowledged) = (Fate::Acknowledged, span.1);
+                }
+                (Fate::Acknowledged | Fate::Failed, _) => {}
             }
         }
         // An unknown write from before the restart that is newer than the value shown has not taken effect and never

@@ -9,10 +9,13 @@
 //!    answered yet, and saw what the answer says. If none is left, no order explains the answers.
 //! 4. An operation that failed for certain has taken effect in no possibility. One with an unknown fate stays open
 //!    until the node has restarted and answered about the partition: if it has not taken effect by then, it never will.
+//! 5. What an operation with an unknown fate saw is not kept, because nobody is told. Of two possibilities that differ
+//!    by such operations alone, the one in which fewer have taken effect allows whatever the other allows, and stands
+//!    for both.
 //!
 //! Invariants: every write has a value of its own, so a register's value names its last write.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How many registers a partition has.
 pub const REGISTERS: usize = 3;
@@ -91,9 +94,56 @@ pub enum Ending {
 /// The result of one order in which the operations may have taken effect.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Possibility {
+    known: Known,
+    /// The operations with unknown fates that have taken effect.
+    spent: BTreeSet<OperationId>,
+}
+
+/// What matters of a possibility, but for the operations with unknown fates.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+struct Known {
     state: State,
-    /// The operations that have taken effect and are not answered yet, with the registers that each of them saw.
+    /// The operations that have taken effect and are going to be answered, with the registers that each of them saw.
     done: BTreeMap<OperationId, State>,
+}
+
+/// Possibilities of which none stands for another.
+#[derive(Default)]
+struct Possibilities {
+    spent: BTreeMap<Known, Vec<BTreeSet<OperationId>>>,
+    count: usize,
+}
+
+impl Possibilities {
+    /// Adds one. Returns false if another one stands for it already.
+    fn insert(&mut self, possibility: Possibility) -> bool {
+        let of_equals = self.spent.entry(possibility.known).or_default();
+        if of_equals.iter().any(|spent| spent.is_subset(&possibility.spent)) {
+            return false;
+        }
+        let before = of_equals.len();
+        of_equals.retain(|spent| !possibility.spent.is_subset(spent));
+        of_equals.push(possibility.spent);
+        self.count = self.count + of_equals.len() - before;
+        true
+    }
+
+    fn into_vec(self) -> Vec<Possibility> {
+        let of_equals = |(known, spent): (Known, Vec<BTreeSet<OperationId>>)| {
+            spent.into_iter().map(move |spent| Possibility { known: known.clone(), spent })
+        };
+        self.spent.into_iter().flat_map(of_equals).collect()
+    }
+}
+
+impl FromIterator<Possibility> for Possibilities {
+    fn from_iter<I: IntoIterator<Item = Possibility>>(all: I) -> Possibilities {
+        let mut possibilities = Possibilities::default();
+        for possibility in all {
+            possibilities.insert(possibility);
+        }
+        possibilities
+    }
 }
 
 #[derive(Debug)]
@@ -107,7 +157,7 @@ struct Open {
 /// The operations on one partition that are not answered yet, and the orders that the answers so far allow.
 #[derive(Debug)]
 pub struct Partition {
-    possibilities: BTreeSet<Possibility>,
+    possibilities: Vec<Possibility>,
     open: BTreeMap<OperationId, Open>,
     next: OperationId,
     epoch: u64,
@@ -115,7 +165,7 @@ pub struct Partition {
 
 impl Default for Partition {
     fn default() -> Partition {
-        Partition { possibilities: [Possibility::default()].into(), open: BTreeMap::new(), next: 0, epoch: 0 }
+        Partition { possibilities: vec![Possibility::default()], open: BTreeMap::new(), next: 0, epoch: 0 }
     }
 }
 
@@ -143,21 +193,24 @@ impl Partition {
         match ending {
             Ending::Failed => {
                 self.open.remove(&id);
-                self.possibilities.retain(|possibility| !possibility.done.contains_key(&id));
+                self.possibilities.retain(|possibility| !possibility.known.done.contains_key(&id));
             }
             Ending::Unknown => match self.open.get_mut(&id) {
                 // A read without an answer tells nothing.
                 Some(open) if open.operation.writes.is_empty() => {
                     self.open.remove(&id);
-                    self.possibilities = std::mem::take(&mut self.possibilities)
-                        .into_iter()
-                        .map(|mut possibility| {
-                            possibility.done.remove(&id);
-                            possibility
-                        })
-                        .collect();
+                    self.change_each(|possibility| {
+                        possibility.known.done.remove(&id);
+                    });
                 }
-                Some(open) => open.unknown = true,
+                Some(open) => {
+                    open.unknown = true;
+                    self.change_each(|possibility| {
+                        if possibility.known.done.remove(&id).is_some() {
+                            possibility.spent.insert(id);
+                        }
+                    });
+                }
                 None => {}
             },
             Ending::Answered(answer) => return self.answered(id, &answer),
@@ -171,54 +224,64 @@ impl Partition {
     fn answered(&mut self, id: OperationId, answer: &Answer) -> Result<(), String> {
         let Some(own) = self.open.remove(&id) else { return Err(format!("operation {id} ended twice")) };
         let before = std::mem::take(&mut self.possibilities);
-        let mut kept = BTreeSet::new();
-        let mut seen: BTreeSet<Possibility> = BTreeSet::new();
-        let mut stack: Vec<Possibility> = before.iter().cloned().collect();
-        while let Some(possibility) = stack.pop() {
+        let (mut kept, mut seen) = (Possibilities::default(), Possibilities::default());
+        // Those in which fewer operations have taken effect come first: they stand for many others.
+        let mut queue: VecDeque<Possibility> = before.iter().cloned().collect();
+        while let Some(possibility) = queue.pop_front() {
             if !seen.insert(possibility.clone()) {
                 continue;
             }
-            if seen.len() > POSSIBILITIES_MAX {
+            if seen.count > POSSIBILITIES_MAX {
                 return Err(format!("more than {POSSIBILITIES_MAX} orders are possible"));
             }
-            if let Some(saw) = possibility.done.get(&id) {
+            let Possibility { known: Known { state, done }, spent } = &possibility;
+            if let Some(saw) = done.get(&id) {
                 if answer.suits(&own.operation, saw) {
                     let mut next = possibility.clone();
-                    next.done.remove(&id);
+                    next.known.done.remove(&id);
                     kept.insert(next);
                 }
                 continue;
             }
-            if answer.suits(&own.operation, &possibility.state) {
-                kept.insert(Possibility {
-                    state: own.operation.after(possibility.state),
-                    done: possibility.done.clone(),
-                });
+            if answer.suits(&own.operation, state) {
+                let mut next = possibility.clone();
+                next.known.state = own.operation.after(*state);
+                kept.insert(next);
             }
             for (other, open) in &self.open {
-                let state = possibility.state;
+                let after = open.operation.after(*state);
                 // Whether an unknown operation that changes nothing took effect makes no difference.
-                let idle = open.unknown && open.operation.after(state) == state;
-                if possibility.done.contains_key(other) || idle {
+                if done.contains_key(other) || spent.contains(other) || open.unknown && after == *state {
                     continue;
                 }
-                let mut next = Possibility { state: open.operation.after(state), done: possibility.done.clone() };
-                next.done.insert(*other, state);
-                stack.push(next);
+                let mut next = possibility.clone();
+                next.known.state = after;
+                if open.unknown {
+                    next.spent.insert(*other);
+                } else {
+                    next.known.done.insert(*other, *state);
+                }
+                queue.push_back(next);
             }
         }
-        if kept.is_empty() {
-            let states: BTreeSet<State> = before.iter().map(|possibility| possibility.state).collect();
+        self.possibilities = kept.into_vec();
+        if self.possibilities.is_empty() {
+            let states: BTreeSet<State> = before.iter().map(|possibility| possibility.known.state).collect();
             return Err(format!(
                 "{:?} answered {answer:?}, which no order allows; before it {states:?}, open {:?}",
                 own.operation, self.open
             ));
         }
-        self.possibilities = kept;
         if own.epoch == self.epoch {
             self.forget_lost();
         }
         Ok(())
+    }
+
+    fn change_each(&mut self, change: impl Fn(&mut Possibility)) {
+        let mut all = std::mem::take(&mut self.possibilities);
+        all.iter_mut().for_each(change);
+        self.possibilities = Possibilities::from_iter(all).into_vec();
     }
 
     /// Closes unknown operations from before the last restart: they have taken effect by now or never will.
@@ -228,18 +291,8 @@ impl Partition {
         if lost.is_empty() {
             return;
         }
-        for id in &lost {
-            self.open.remove(id);
-        }
-        self.possibilities = std::mem::take(&mut self.possibilities)
-            .into_iter()
-            .map(|mut possibility| {
-                lost.iter().for_each(|id| {
-                    possibility.done.remove(id);
-                });
-                possibility
-            })
-            .collect();
+        self.open.retain(|id, _| !lost.contains(id));
+        self.change_each(|possibility| possibility.spent.retain(|id| !lost.contains(id)));
     }
 }
 
@@ -305,6 +358,23 @@ mod tests {
         let mut partition = begin();
         partition.restarted();
         assert_eq!(read(&mut partition, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn many_operations_with_unknown_fates_leave_few_possibilities() {
+        let mut partition = Partition::default();
+        let first = partition.begin(cas(0, None, 100));
+        partition.finish(first, answer(true, &[])).expect("possible");
+        for value in 0..12 {
+            let alter = Operation { expects: vec![(0, Expected::Some)], writes: vec![(0, Some(value))] };
+            let id = partition.begin(alter);
+            partition.finish(id, Ending::Unknown).expect("possible");
+        }
+        for value in [3, 7, 0] {
+            assert_eq!(read(&mut partition, Some(value)), Ok(()));
+        }
+        assert_eq!(partition.possibilities.len(), 1, "{:?}", partition.possibilities);
+        assert!(read(&mut partition, Some(3)).is_err(), "it has taken effect once");
     }
 
     #[test]
