@@ -71,3 +71,8 @@ sstables-accepted:
 # Fuzzes one target for a minute (needs cargo-fuzz and a nightly toolchain): `just fuzz net/wire decoder`.
 fuzz crate target seconds="60":
     cd {{crate}} && cargo +nightly fuzz run {{target}} -- -max_total_time={{seconds}}
+
+# QUORUM load on three processes that are killed, stopped, cut off and restarted (cutting off needs nftables and root).
+failures minutes="10":
+    cargo build --release --bin helenus
+    python3 bench/cluster/failures.py "${CARGO_TARGET_DIR:-target}/release/helenus" --minutes {{minutes}}

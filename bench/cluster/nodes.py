@@ -1,0 +1,98 @@
+"""Three nodes of Helenus on loopback addresses, as processes that can be killed, stopped, cut off and started again."""
+import os
+import shutil
+import signal
+import subprocess
+import time
+
+PATIENCE = 120
+TABLE = "helenus_cuts"
+
+
+class Node:
+    def __init__(self, binary, directory, address, seed, options):
+        self.binary, self.directory, self.address, self.process = binary, directory, address, None
+        self.options = ["--listen", address, "--seeds", seed, "--data-dir", f"{directory}/data", *options]
+
+    def start(self):
+        os.makedirs(self.directory, exist_ok=True)
+        with open(f"{self.directory}/log", "a") as log:
+            self.process = subprocess.Popen([self.binary, *self.options], stdout=log, stderr=log)
+
+    @property
+    def pid(self):
+        return self.process.pid
+
+    def send(self, number):
+        self.process.send_signal(number)
+
+    def end(self, number=signal.SIGTERM):
+        self.send(number)
+        return self.process.wait()
+
+    def nodetool(self, *arguments):
+        command = [self.binary, "nodetool", "-h", self.address, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+class Cluster:
+    """Nodes with addresses that follow each other; the first is the seed."""
+
+    def __init__(self, binary, directory, prefix="127.0.77.", count=3, options=("--cores", "1", "--memory", "512M")):
+        shutil.rmtree(directory, ignore_errors=True)
+        addresses = [f"{prefix}{at + 1}" for at in range(count)]
+        self.nodes = [
+            Node(binary, f"{directory}/n{at + 1}", address, addresses[0], options) for at, address in enumerate(addresses)
+        ]
+
+    def start(self):
+        for at, node in enumerate(self.nodes):
+            node.start()
+            self.wait_whole(self.nodes[: at + 1])
+
+    def stop(self):
+        for node in reversed(self.nodes):
+            if node.process and node.process.poll() is None:
+                node.send(signal.SIGCONT)
+                node.end()
+
+    def is_whole(self, nodes):
+        """Whether each of them says that all are up and normal."""
+        for node in nodes:
+            if node.process.poll() is not None:
+                raise RuntimeError(f"{node.address} has ended with {node.process.returncode}: {node.directory}/log")
+            status = node.nodetool("status")
+            up = sum(line.startswith("UN") for line in status.stdout.splitlines())
+            if status.returncode or up != len(nodes):
+                return False
+        return True
+
+    def wait_whole(self, nodes=None):
+        until = time.monotonic() + PATIENCE
+        while not self.is_whole(nodes or self.nodes):
+            if time.monotonic() > until:
+                raise RuntimeError("the nodes do not see each other up and normal")
+            time.sleep(0.2)
+
+
+def nft(*words):
+    subprocess.run(["nft", *words], check=True)
+
+
+class Cuts:
+    """Cuts single addresses off by rules of nftables, which drop without a word what comes from them or goes to them. Needs root."""
+
+    def __enter__(self):
+        nft("add", "table", "inet", TABLE)
+        nft("add", "chain", "inet", TABLE, "input", "{ type filter hook input priority 0; }")
+        return self
+
+    def __exit__(self, *_):
+        nft("delete", "table", "inet", TABLE)
+
+    def cut(self, address):
+        for end in ("saddr", "daddr"):
+            nft("add", "rule", "inet", TABLE, "input", "ip", end, address, "drop")
+
+    def heal(self):
+        nft("flush", "chain", "inet", TABLE, "input")
