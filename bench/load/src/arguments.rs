@@ -37,7 +37,11 @@ pub struct RunArguments {
     /// Requests under way on each connection at most
     #[arg(long, default_value_t = 16)]
     depth: usize,
-    /// Connect to every shard of the server and send each request to the shard that owns its key
+    /// Send each request to the first replica of its key among the servers; name all nodes
+    #[arg(long)]
+    token_aware: bool,
+    /// Connect to every shard of the server and send each request to the shard that owns its key; of several servers
+    /// with --token-aware
     #[arg(long)]
     shard_aware: bool,
     /// Threads of the generator
@@ -187,6 +191,7 @@ impl RunArguments {
             serial: self.serial_consistency,
             connections: self.connections,
             in_flight: self.connections.saturating_mul(self.depth),
+            token_aware: self.token_aware,
             shard_aware: self.shard_aware,
             threads: self.threads,
             cpus: self.cpu.clone(),

@@ -28,6 +28,7 @@ pub struct Slot {
 
 /// A connection with its requests under way, statements and send queue.
 pub struct Connection {
+    host: usize,
     stream: Stream,
     segments: RefCell<Option<SegmentWriter>>,
     statements: Vec<Statement>,
@@ -40,10 +41,11 @@ pub struct Connection {
 const QUEUED_MAX: usize = 1 << 20;
 
 impl Connection {
-    /// Prepares the statements `texts` on the connection, which can then carry `depth` requests at once. Returns it
-    /// with the [`Inbox`] for what it receives.
+    /// Prepares the statements `texts` on the connection to server `host`, which can then carry `depth` requests at
+    /// once. Returns it with the [`Inbox`] for what it receives.
     pub async fn prepare(
         mut session: Session,
+        host: usize,
         texts: &[String],
         common: &Common,
         depth: usize,
@@ -55,6 +57,7 @@ impl Connection {
         let (stream, decoder, segments) = session.into_parts();
         let framed = common.version >= Version::V5;
         let connection = Connection {
+            host,
             stream,
             segments: RefCell::new(segments),
             statements,
@@ -63,6 +66,11 @@ impl Connection {
             timed_out: Cell::new(0),
         };
         Ok((connection, Inbox { decoder: framed.then_some(decoder), rest: Vec::new() }))
+    }
+
+    /// The number of the server that it goes to.
+    pub fn host(&self) -> usize {
+        self.host
     }
 
     /// Whether a request can be sent.

@@ -21,15 +21,15 @@ use crate::meters::Meters;
 use crate::plan::{Length, Pace, Plan, Warmup};
 use crate::recorder::{Recorder, Window};
 use crate::reply::{self, Reply};
+use crate::routing::Routing;
 use crate::schedule::{Arrivals, Schedule};
 use crate::session::{Address, Session};
-use crate::shards::Shards;
 use crate::shared::Shared;
 use crate::statement::Common;
 use crate::workload::{self, Check, Operation, Workload};
 use runtime::Instant;
 use runtime::rng::Rng;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::BTreeMap;
 use std::pin::pin;
 use std::rc::Rc;
@@ -80,8 +80,8 @@ async fn load(plan: &Arc<Plan>, shared: &Arc<Shared>, thread: usize) -> Result<T
     } else {
         shared.until(|shared| shared.ready.load(Ordering::Acquire)).await?;
     }
-    if plan.shard_aware {
-        driver.find_shards().await?;
+    if plan.shard_aware || plan.token_aware {
+        driver.find_routing().await?;
     }
     let mut inboxes = Vec::new();
     for place in 0..driver.places.len() {
@@ -118,11 +118,11 @@ struct Driver {
     shares: Vec<f64>,
     /// The thread's connections by number; `None` while one is down.
     places: Vec<(usize, RefCell<Option<Rc<Connection>>>)>,
-    /// The server's shards, if each request goes to the shard that owns its key.
-    shards: Cell<Option<Shards>>,
+    /// Where each operation goes, if its key decides that.
+    routing: OnceCell<Routing>,
     /// Requests that may be under way on the thread's connections together.
     in_flight: usize,
-    /// An operation that could not be sent yet, because no connection to its shard had room.
+    /// An operation that could not be sent yet, because no connection that it may use had room.
     held: Cell<Option<Operation>>,
     /// The connection at which the search for a free request begins.
     turn: Cell<usize>,
@@ -175,7 +175,7 @@ impl Driver {
             keys,
             number: runtime::wall_micros() as u64,
             schedule: None,
-            recorder: Recorder::new(workload.kinds().len(), open, late),
+            recorder: Recorder::new(workload.kinds().len(), plan.hosts.len(), open, late),
         };
         Ok(Rc::new(Driver {
             thread,
@@ -184,7 +184,7 @@ impl Driver {
             texts,
             shares,
             places,
-            shards: Cell::new(None),
+            routing: OnceCell::new(),
             in_flight: depth,
             held: Cell::new(None),
             turn: Cell::new(0),
@@ -201,10 +201,17 @@ impl Driver {
         }))
     }
 
-    fn address(&self, index: usize) -> Address {
+    fn address(&self, host: usize) -> Address {
         let plan = &self.plan;
-        let host = plan.hosts[index % plan.hosts.len()];
-        Address { host, source: None, login: plan.login.clone(), version: plan.version }
+        Address { host: plan.hosts[host], source: None, login: plan.login.clone(), version: plan.version }
+    }
+
+    /// The server that a connection goes to.
+    fn host_of(&self, place: usize) -> usize {
+        match self.routing.get() {
+            Some(routing) => routing.target(place).0,
+            None => self.places[place].0 % self.plan.hosts.len(),
+        }
     }
 
     async fn make_tables(&self) -> Result<(), String> {
@@ -225,28 +232,34 @@ impl Driver {
         Ok(())
     }
 
-    async fn find_shards(&self) -> Result<(), String> {
-        let shards = Shards::of(&self.address(0)).await?;
-        if self.places.len() < shards.count() {
-            let (threads, count) = (self.plan.threads, shards.count());
-            return Err(format!("the server has {count} shards: --connections {} is needed at least", threads * count));
+    async fn find_routing(&self) -> Result<(), String> {
+        let plan = &self.plan;
+        let hosts: Vec<Address> = (0..plan.hosts.len()).map(|host| self.address(host)).collect();
+        let found = Routing::find(&hosts, plan.token_aware, plan.shard_aware, &self.common).await?;
+        let least = found.connections_min();
+        if self.places.len() < least {
+            return Err(format!(
+                "each thread needs a connection to each server and shard: --connections {} at least",
+                plan.threads * least
+            ));
         }
-        self.shards.set(Some(shards));
+        let _ = self.routing.set(found);
         Ok(())
     }
 
     async fn connect(&self, place: usize) -> Result<Inbox, String> {
         let (index, connection) = &self.places[place];
-        let address = self.address(*index);
-        let (session, depth) = match self.shards.get() {
-            None => (Session::open(&address).await?, self.plan.depth_of(*index)),
-            // Keys decide which shard gets a request: one connection could get all of them.
-            Some(shards) => {
+        let address = self.address(self.host_of(place));
+        let session = match self.routing.get().and_then(|routing| routing.target(place).1) {
+            None => Session::open(&address).await?,
+            Some((shards, shard)) => {
                 let salt = self.state.borrow_mut().rng.next_u64();
-                (shards.open(&address, place % shards.count(), salt).await?, self.in_flight)
+                shards.open(&address, shard, salt).await?
             }
         };
-        let (made, inbox) = Connection::prepare(session, &self.texts, &self.common, depth).await?;
+        // Keys decide which connection gets a request: one could get all of them.
+        let depth = if self.routing.get().is_some() { self.in_flight } else { self.plan.depth_of(*index) };
+        let (made, inbox) = Connection::prepare(session, self.host_of(place), &self.texts, &self.common, depth).await?;
         *connection.borrow_mut() = Some(Rc::new(made));
         Ok(inbox)
     }
@@ -328,7 +341,7 @@ impl Driver {
             return self.pump(now);
         }
         while !self.stopping.get() && self.budget.get() > 0 {
-            if self.shards.get().is_none() {
+            if self.routing.get().is_none() {
                 if !connection.has_room() {
                     return;
                 }
@@ -346,7 +359,7 @@ impl Driver {
             if due > now || due >= self.end.get() || self.stopping.get() || self.budget.get() == 0 {
                 return self.blocked.set(false);
             }
-            let found = match self.shards.get() {
+            let found = match self.routing.get() {
                 None => self.free_connection().map(|connection| (connection, self.next_operation())),
                 Some(_) => self.owning_connection(),
             };
@@ -375,14 +388,17 @@ impl Driver {
         self.connection_in_turn(|_| true)
     }
 
-    /// The next operation and a connection to the shard that owns its key. Returns `None` if no request is free; an
-    /// operation that was chosen is then kept for the next call.
+    /// The next operation and a connection to the server and shard that own its key. Returns `None` if no request is
+    /// free; an operation that was chosen is then kept for the next call.
     fn owning_connection(&self) -> Option<(Rc<Connection>, Operation)> {
-        let shards = self.shards.get().filter(|_| self.under_way.get() < self.in_flight)?;
+        let routing = self.routing.get().filter(|_| self.under_way.get() < self.in_flight)?;
         let operation = self.held.take().unwrap_or_else(|| self.next_operation());
         let (key, len) = self.workload.partition_key(&operation);
-        let owner = shards.owner(&key[..len]);
-        let connection = self.connection_in_turn(|place| place % shards.count() == owner);
+        let is_open = |place: usize| self.places[place].1.borrow().is_some();
+        let is_connected =
+            |host: usize| (0..self.places.len()).any(|place| self.host_of(place) == host && is_open(place));
+        let owner = routing.owner(&key[..len], is_connected);
+        let connection = self.connection_in_turn(|place| routing.suits(place, owner));
         if connection.is_none() {
             self.held.set(Some(operation));
         }
@@ -429,8 +445,8 @@ impl Driver {
         let (service, response) = (now.since(slot.sent), now.since(slot.due));
         let recorder = &mut self.state.borrow_mut().recorder;
         match outcome {
-            Ok(applied) => recorder.succeeded(operation.kind, service, response, applied),
-            Err(class) => recorder.failed(operation.kind, class, service, response),
+            Ok(applied) => recorder.succeeded(connection.host(), operation.kind, service, response, applied),
+            Err(class) => recorder.failed(connection.host(), operation.kind, class, service, response),
         }
         self.ended();
     }
@@ -458,7 +474,13 @@ impl Driver {
         let now = runtime::now();
         for slot in connection.waiting() {
             let (service, response) = (now.since(slot.sent), now.since(slot.due));
-            self.state.borrow_mut().recorder.failed(slot.operation.kind, Class::Connection, service, response);
+            self.state.borrow_mut().recorder.failed(
+                connection.host(),
+                slot.operation.kind,
+                Class::Connection,
+                service,
+                response,
+            );
             self.note(Class::Connection, error);
             self.ended();
         }
@@ -472,7 +494,8 @@ impl Driver {
             let Some(connection) = connection.borrow().clone() else { continue };
             let stuck = connection.expire(limit, |slot| {
                 let (service, response) = (now.since(slot.sent), now.since(slot.due));
-                self.state.borrow_mut().recorder.failed(slot.operation.kind, Class::Timeout, service, response);
+                let recorder = &mut self.state.borrow_mut().recorder;
+                recorder.failed(connection.host(), slot.operation.kind, Class::Timeout, service, response);
                 self.ended();
             });
             if stuck {

@@ -23,6 +23,7 @@ pub mod progress;
 pub mod recorder;
 pub mod reply;
 pub mod report;
+mod routing;
 pub mod schedule;
 pub mod search;
 pub mod session;

@@ -3,10 +3,11 @@
 use crate::driver::ThreadResult;
 use crate::errors::{CLASSES, Class, Counts};
 use crate::plan::{Pace, Plan};
-use crate::recorder::{Window, decode, histogram};
+use crate::recorder::{HostCounts, Window, decode, histogram};
 use crate::verdict::{Figures, Verdict};
 use crate::workload;
 use hdrhistogram::Histogram;
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// The measurements of one kind of operation over all measured windows.
@@ -26,6 +27,18 @@ impl Kind {
     }
 }
 
+/// The measurements of one of several servers over all measured windows.
+pub struct Host {
+    /// Where it serves.
+    pub address: SocketAddr,
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Response times if the loop is open, service times otherwise, nanoseconds.
+    pub times: Histogram<u64>,
+}
+
 /// The result of a run.
 pub struct Outcome {
     /// The plan that was run.
@@ -38,6 +51,8 @@ pub struct Outcome {
     pub steady: bool,
     /// The kinds of operation that occurred.
     pub kinds: Vec<Kind>,
+    /// The servers, in the order of the plan; empty if there is one.
+    pub hosts: Vec<Host>,
     /// Length of all measured windows together.
     pub length: Duration,
     /// Sums over the measured windows.
@@ -94,6 +109,13 @@ impl Outcome {
             }
             total.add(Window { service: Vec::new(), response: Vec::new(), ..window.clone() });
         }
+        let of_host = |(address, counts): (&SocketAddr, &HostCounts)| Host {
+            address: *address,
+            operations: counts.operations,
+            failed: counts.failed,
+            times: decode(&counts.times),
+        };
+        let hosts = plan.hosts.iter().zip(&total.hosts).map(of_host).collect();
         kinds.retain(|kind| !kind.service.is_empty());
         let figures = Figures {
             open,
@@ -114,6 +136,7 @@ impl Outcome {
             measure_from,
             steady,
             kinds,
+            hosts,
             length,
             total,
             figures,

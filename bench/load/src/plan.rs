@@ -102,7 +102,7 @@ pub struct Data {
 /// All settings of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Servers; connections go to them in turn.
+    /// Servers, 1 to 256; connections go to them in turn.
     pub hosts: Vec<SocketAddr>,
     /// Name and password for servers that ask.
     pub login: Option<(String, String)>,
@@ -116,8 +116,11 @@ pub struct Plan {
     pub connections: usize,
     /// Requests that may be under way on all connections together, at least one for each connection.
     pub in_flight: usize,
-    /// Whether connections go to the server's shards through its shard-aware port, and each request to the shard that
-    /// owns its key. Needs a single host, and on every thread connections to every shard.
+    /// Whether each request goes to the server that is the first replica of its key. Needs connections to every server
+    /// on every thread.
+    pub token_aware: bool,
+    /// Whether connections go to the servers' shards through their shard-aware ports, and each request to the shard
+    /// that owns its key. Needs a single host or `token_aware`, and on every thread connections to every shard.
     pub shard_aware: bool,
     /// Threads of the generator, at least 1.
     pub threads: usize,
@@ -166,9 +169,13 @@ impl Plan {
     pub fn check(&self) -> Result<(), String> {
         let refuse = |wrong: bool, text: &str| if wrong { Err(text.to_string()) } else { Ok(()) };
         refuse(self.hosts.is_empty(), "no host is given")?;
-        refuse(self.shard_aware && self.hosts.len() > 1, "shard-aware: one host")?;
+        refuse(self.hosts.len() > HOSTS_MAX, "host: at most 256")?;
         refuse(
-            self.shard_aware && self.in_flight / self.threads > DEPTH_MAX,
+            self.shard_aware && self.hosts.len() > 1 && !self.token_aware,
+            "shard-aware: one host, or token-aware too",
+        )?;
+        refuse(
+            (self.shard_aware || self.token_aware) && self.in_flight / self.threads > DEPTH_MAX,
             "depth: too many requests for a connection",
         )?;
         refuse(self.threads == 0 || self.threads > 256, "threads: 1 to 256")?;
@@ -199,3 +206,5 @@ impl Plan {
 
 /// Most requests under way on one connection: half of the stream numbers that are not negative.
 const DEPTH_MAX: usize = 16_384;
+/// Most servers of a plan.
+const HOSTS_MAX: usize = 256;

@@ -49,6 +49,8 @@ pub struct Window {
     pub service: Vec<Vec<u8>>,
     /// Response times by kind of operation; empty unless the loop is open.
     pub response: Vec<Vec<u8>>,
+    /// What each server answered, in the order of the plan; empty if there is one server.
+    pub hosts: Vec<HostCounts>,
     /// 99th percentile over all kinds: response time if the loop is open, service time otherwise.
     pub p99: Duration,
     /// CPU time of the thread.
@@ -59,6 +61,17 @@ pub struct Window {
     pub server: Duration,
 }
 
+/// What one of several servers answered in a window.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct HostCounts {
+    /// Operations that succeeded.
+    pub operations: u64,
+    /// Operations that failed.
+    pub failed: u64,
+    /// Response times if the loop is open, service times otherwise, in HdrHistogram's V2 encoding.
+    pub times: Vec<u8>,
+}
+
 /// The histograms and counts of a thread's current window.
 pub struct Recorder {
     open: bool,
@@ -66,14 +79,17 @@ pub struct Recorder {
     service: Vec<Histogram<u64>>,
     response: Vec<Histogram<u64>>,
     all: Histogram<u64>,
+    /// The judged times of each server; empty if there is one server.
+    by_host: Vec<Histogram<u64>>,
     window: Window,
     serializer: V2Serializer,
 }
 
 impl Recorder {
-    /// A recorder for `kinds` kinds of operation, with response times if the loop is `open`. Sends later than `late`
-    /// after their due time are counted.
-    pub fn new(kinds: usize, open: bool, late: Duration) -> Recorder {
+    /// A recorder for `kinds` kinds of operation on `hosts` servers, with response times if the loop is `open`. Sends
+    /// later than `late` after their due time are counted.
+    pub fn new(kinds: usize, hosts: usize, open: bool, late: Duration) -> Recorder {
+        let hosts = if hosts > 1 { hosts } else { 0 };
         let histograms = |count: usize| (0..count).map(|_| histogram()).collect();
         Recorder {
             open,
@@ -81,7 +97,8 @@ impl Recorder {
             service: histograms(kinds),
             response: histograms(if open { kinds } else { 0 }),
             all: histogram(),
-            window: Window::default(),
+            by_host: histograms(hosts),
+            window: Window { hosts: vec![HostCounts::default(); hosts], ..Window::default() },
             serializer: V2Serializer::new(),
         }
     }
@@ -96,25 +113,34 @@ impl Recorder {
         }
     }
 
-    /// Records a successful operation. `applied`: its condition held, or it had none.
-    pub fn succeeded(&mut self, kind: usize, service: Duration, response: Duration, applied: bool) {
+    /// Records a successful operation of server `host`. `applied`: its condition held, or it had none.
+    pub fn succeeded(&mut self, host: usize, kind: usize, service: Duration, response: Duration, applied: bool) {
         self.window.operations += 1;
         self.window.not_applied += u64::from(!applied);
-        self.timed(kind, service, response);
+        if let Some(counts) = self.window.hosts.get_mut(host) {
+            counts.operations += 1;
+        }
+        self.timed(host, kind, service, response);
     }
 
-    /// Records a failed operation. Its times count only if it timed out.
-    pub fn failed(&mut self, kind: usize, class: Class, service: Duration, response: Duration) {
+    /// Records a failed operation of server `host`. Its times count only if it timed out.
+    pub fn failed(&mut self, host: usize, kind: usize, class: Class, service: Duration, response: Duration) {
         self.window.errors[class as usize] += 1;
+        if let Some(counts) = self.window.hosts.get_mut(host) {
+            counts.failed += 1;
+        }
         if class == Class::Timeout {
-            self.timed(kind, service, response);
+            self.timed(host, kind, service, response);
         }
     }
 
-    fn timed(&mut self, kind: usize, service: Duration, response: Duration) {
+    fn timed(&mut self, host: usize, kind: usize, service: Duration, response: Duration) {
         self.service[kind].saturating_record(service.as_nanos() as u64);
         if self.open {
             self.response[kind].saturating_record(response.as_nanos() as u64);
+        }
+        if let Some(times) = self.by_host.get_mut(host) {
+            times.saturating_record(if self.open { response } else { service }.as_nanos() as u64);
         }
     }
 
@@ -125,7 +151,8 @@ impl Recorder {
 
     /// Ends the window: returns it and begins a new one.
     pub fn roll(&mut self, index: u64, length: Duration) -> Window {
-        let mut window = std::mem::take(&mut self.window);
+        let hosts = vec![HostCounts::default(); self.by_host.len()];
+        let mut window = std::mem::replace(&mut self.window, Window { hosts, ..Window::default() });
         (window.index, window.length) = (index, length);
         self.all.reset();
         let judged = if self.open { &self.response } else { &self.service };
@@ -135,6 +162,8 @@ impl Recorder {
         window.p99 = Duration::from_nanos(self.all.value_at_quantile(0.99));
         window.service = encode(&mut self.serializer, &mut self.service);
         window.response = encode(&mut self.serializer, &mut self.response);
+        let times = encode(&mut self.serializer, &mut self.by_host);
+        window.hosts.iter_mut().zip(times).for_each(|(counts, times)| counts.times = times);
         window
     }
 }
@@ -172,6 +201,15 @@ impl Window {
         self.lag_max = self.lag_max.max(other.lag_max);
         merge(&mut self.service, other.service);
         merge(&mut self.response, other.response);
+        if self.hosts.is_empty() {
+            self.hosts = other.hosts;
+        } else {
+            for (into, from) in self.hosts.iter_mut().zip(other.hosts) {
+                into.operations += from.operations;
+                into.failed += from.failed;
+                merge(std::slice::from_mut(&mut into.times), vec![from.times]);
+            }
+        }
         self.p99 = self.p99.max(other.p99);
         self.cpu += other.cpu;
         self.waited += other.waited;
@@ -207,14 +245,14 @@ mod tests {
 
     #[test]
     fn service_and_response_are_apart() {
-        let mut recorder = Recorder::new(2, true, micros(100));
+        let mut recorder = Recorder::new(2, 1, true, micros(100));
         recorder.sent(micros(50), false);
         recorder.sent(micros(150), true);
         recorder.sent(micros(250), false);
-        recorder.succeeded(1, micros(10), micros(60), true);
-        recorder.succeeded(1, micros(20), micros(170), false);
-        recorder.failed(0, Class::Overloaded, micros(5), micros(5));
-        recorder.failed(0, Class::Timeout, micros(900), micros(1000));
+        recorder.succeeded(0, 1, micros(10), micros(60), true);
+        recorder.succeeded(0, 1, micros(20), micros(170), false);
+        recorder.failed(0, 0, Class::Overloaded, micros(5), micros(5));
+        recorder.failed(0, 0, Class::Timeout, micros(900), micros(1000));
         let window = recorder.roll(4, micros(1_000_000));
         assert_eq!((window.operations, window.failed(), window.not_applied), (2, 2, 1));
         assert_eq!((window.sent, window.late_blocked, window.late_own), (3, 1, 1));
@@ -229,14 +267,19 @@ mod tests {
     #[test]
     fn windows_of_threads_add_up() {
         let roll = |micros: u64| {
-            let mut recorder = Recorder::new(1, false, Duration::from_secs(1));
-            (0..100).for_each(|_| recorder.succeeded(0, Duration::from_micros(micros), Duration::ZERO, true));
+            let mut recorder = Recorder::new(1, 2, false, Duration::from_secs(1));
+            (0..100)
+                .for_each(|at| recorder.succeeded(at % 4 / 3, 0, Duration::from_micros(micros), Duration::ZERO, true));
+            recorder.failed(1, 0, Class::Overloaded, Duration::ZERO, Duration::ZERO);
             recorder.roll(0, Duration::from_secs(1))
         };
         let mut sum = roll(10);
         sum.add(roll(1000));
         let service = decode(&sum.service[0]);
         assert_eq!((sum.operations, service.len()), (200, 200));
+        let hosts: Vec<_> =
+            sum.hosts.iter().map(|host| (host.operations, host.failed, decode(&host.times).len())).collect();
+        assert_eq!(hosts, [(150, 0, 150), (50, 2, 50)]);
         assert!(service.value_at_quantile(0.4) < 11_000 && service.value_at_quantile(0.6) > 990_000);
     }
 }

@@ -44,6 +44,12 @@ fn object(title: &str, outcome: &Outcome) -> Value {
         "error_texts": outcome.error_texts.iter()
             .map(|(class, text)| (class.name().to_string(), text.clone().into())).collect::<Map<_, _>>(),
         "latency": kinds,
+        "hosts": outcome.hosts.iter().map(|host| json!({
+            "address": host.address.to_string(),
+            "operations": host.operations,
+            "failed": host.failed,
+            "latency": histogram(&host.times),
+        })).collect::<Vec<_>>(),
         "warmup": { "windows": outcome.measure_from, "steady": outcome.steady },
         "generator": { "cpu_micros_per_operation": outcome.own_micros(), "busy": figures.busy },
         "server": {
@@ -80,6 +86,8 @@ fn settings(outcome: &Outcome) -> Value {
         "connections": plan.connections,
         "in_flight": plan.in_flight,
         "threads": plan.threads,
+        "token_aware": plan.token_aware,
+        "shard_aware": plan.shard_aware,
         "seed": plan.seed,
     })
 }

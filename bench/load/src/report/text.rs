@@ -2,7 +2,7 @@
 
 use super::{QUANTILES, quantile};
 use crate::errors::occurred;
-use crate::outcome::Outcome;
+use crate::outcome::{Host, Outcome};
 use crate::plan::{Length, Pace, Plan, Warmup};
 use crate::schedule::Arrivals;
 use crate::verdict::{BUSY_MAX, LATE_MAX, Verdict};
@@ -11,7 +11,13 @@ use std::fmt::Write;
 
 /// What paces a plan, in words.
 pub fn pace(plan: &Plan) -> String {
-    let requests = format!("{} connections, {} requests under way at most", plan.connections, plan.in_flight);
+    let routes = match (plan.token_aware, plan.shard_aware) {
+        (true, true) => ", each to a replica's shard",
+        (true, false) => ", each to a replica",
+        (false, true) => ", each to the owning shard",
+        (false, false) => "",
+    };
+    let requests = format!("{} connections, {} requests under way at most{routes}", plan.connections, plan.in_flight);
     match plan.pace {
         Pace::Closed => format!("closed loop, {requests}"),
         Pace::Open { rate, arrivals } => {
@@ -79,6 +85,7 @@ fn put(outcome: &Outcome, out: &mut String) -> std::fmt::Result {
         )?;
     }
     writeln!(out)?;
+    put_hosts(outcome, out)?;
     for (class, count) in occurred(&total.errors) {
         let text = outcome.error_texts.iter().find(|(known, _)| *known == class).map_or("", |(_, text)| text);
         writeln!(
@@ -118,6 +125,20 @@ fn put(outcome: &Outcome, out: &mut String) -> std::fmt::Result {
         )?;
     }
     writeln!(out, "verdict     {}{}", outcome.verdict, reason(outcome))
+}
+
+/// A line for each of several servers.
+fn put_hosts(outcome: &Outcome, out: &mut String) -> std::fmt::Result {
+    if outcome.hosts.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "{:<28}{:>11}{:>10}{:>10}{:>10}", "node", "operations", "failed", "p50", "p99")?;
+    for Host { address, operations, failed, times } in &outcome.hosts {
+        let millis = |at| quantile(times, at) as f64 / 1e6;
+        let (p50, p99) = (millis(0.5), millis(0.99));
+        writeln!(out, "{:<28}{operations:>11}{failed:>10}{p50:>10.3}{p99:>10.3}", address.to_string())?;
+    }
+    writeln!(out)
 }
 
 fn warmup(outcome: &Outcome) -> String {
