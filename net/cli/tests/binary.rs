@@ -8,6 +8,8 @@ mod cluster;
 mod directories;
 #[path = "binary/drivers.rs"]
 mod drivers;
+#[path = "binary/hints.rs"]
+mod hints;
 #[path = "binary/imports.rs"]
 mod imports;
 #[path = "binary/kill.rs"]

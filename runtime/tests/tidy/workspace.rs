@@ -70,7 +70,7 @@ pub(crate) const CRATES: &[Crate] = &[
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[
-            &["data_directories", "error", "guards", "memtable"],
+            &["data_directories", "error", "guards", "hints", "memtable"],
             &["faults", "index", "options", "partition_locks"],
             &["commitlog", "memory"],
             &["sstables"],

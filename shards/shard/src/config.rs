@@ -10,8 +10,9 @@ use cluster::topology::latency::DynamicSnitch;
 use cql::guardrails::Guardrails;
 use engine::{DataDirectories, SstableOptions, SyncMode};
 use model::{MemtableConfigurations, Partitioner, RingToken};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -107,13 +108,70 @@ pub struct Config {
     pub disk: DiskThresholds,
     /// The guardrails that apply to clients; `None`: none do.
     pub guardrails: Option<Arc<Guardrails>>,
+    /// Mutations that other nodes miss.
+    pub hints: HintOptions,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
 }
 
+/// How mutations are kept for nodes that miss them. Defaults are Cassandra's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct HintOptions {
+    /// `hints_directory`; `None`: `hints` in the first data directory.
+    pub directory: Option<PathBuf>,
+    /// `hinted_handoff_enabled`: whether they are kept at all.
+    pub enabled: bool,
+    /// `hinted_handoff_disabled_datacenters`: nodes of these data centres get none.
+    pub disabled_centers: BTreeSet<String>,
+    /// `hinted_handoff_throttle`: bytes per second that this node sends, divided by the number of other nodes, to each
+    /// of them; 0: no limit.
+    pub throttle_bytes: u64,
+    /// `hints_flush_period`: how often they are written to files.
+    pub flush_period: Duration,
+    /// `max_hint_window`: none are kept for a node that has been down for longer.
+    pub window: Duration,
+    /// `hint_window_persistent_enabled`: none are kept either once the oldest hint for the node is older than that.
+    pub window_persistent: bool,
+    /// `max_hints_delivery_threads`: to so many nodes a core sends hints at a time.
+    pub deliveries_max: usize,
+    /// `max_hints_file_size`: a file that has reached it is closed.
+    pub file_bytes_max: u64,
+    /// `max_hints_size_per_host`: none are kept for a node beyond this size; 0: no limit.
+    pub host_bytes_max: u64,
+    /// `use_creation_time_for_hint_ttl`: whether the age of a hint counts from when its mutation was to be written, or
+    /// from when it was kept.
+    pub age_from_creation: bool,
+    /// `transfer_hints_on_decommission`: whether a node that leaves hands its hints to another one.
+    pub transfer_on_decommission: bool,
+}
+
+impl Default for HintOptions {
+    fn default() -> HintOptions {
+        HintOptions {
+            directory: None,
+            enabled: true,
+            disabled_centers: BTreeSet::new(),
+            throttle_bytes: 1024 << 10,
+            flush_period: Duration::from_secs(10),
+            window: Duration::from_secs(3 * 60 * 60),
+            window_persistent: true,
+            deliveries_max: 2,
+            file_bytes_max: 128 << 20,
+            host_bytes_max: 0,
+            age_from_creation: true,
+            transfer_on_decommission: true,
+        }
+    }
+}
+
 impl Config {
+    /// The directory of the files of hints.
+    pub fn hints_directory(&self) -> PathBuf {
+        self.hints.directory.clone().unwrap_or_else(|| self.directories.first().join("hints"))
+    }
+
     /// The address and the port that other nodes know this one by.
     pub fn storage_address(&self) -> SocketAddr {
         SocketAddr::new(self.broadcast_address.unwrap_or(self.listen_address), self.storage_port)
@@ -182,6 +240,7 @@ impl Default for Config {
             batch_log_replay_bytes_per_second: 1 << 20,
             disk: DiskThresholds::default(),
             guardrails: None,
+            hints: HintOptions::default(),
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

@@ -47,15 +47,16 @@ mod statements;
 mod verbs;
 mod virtual_tables;
 
-pub use config::Config;
+pub use config::{Config, HintOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::tombstones::TombstoneThresholds;
 pub use mailbox::MAILBOX_MESSAGES_MAX;
 pub use messages::Message;
-pub use messages::admin::{TableAnswer, TableVerb};
+pub use messages::admin::{HintChange, TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use metadata::leaving::{AgreementStatus, RingError};
+pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
 pub use ports::{
@@ -181,6 +182,7 @@ impl Shard {
         self.drain().await;
         // Others may still ask this shard on behalf of their clients, until all have drained.
         self.call(ShardId(0), Request::Barrier("drained")).await.done()?;
+        self.hints().stop().await;
         let closed = self.store().close().await;
         // Lets shard 0 send the answers of the barrier before its executor ends.
         runtime::yield_now().await;

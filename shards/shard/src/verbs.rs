@@ -79,6 +79,8 @@ verbs! {
     PaxosPropose = 0x47, "PAXOS2_PROPOSE_REQ";
     /// Write what was decided.
     PaxosCommit = 0x48, "PAXOS_COMMIT_REQ";
+    /// Apply a mutation that the node has missed, or keep it for the node that has.
+    Hint = 0x49, "HINT_REQ";
     /// Keep a logged batch until its mutations are written.
     BatchStore = 0x4a, "BATCH_STORE_REQ";
     /// Forget a logged batch, whose mutations are written. Nobody waits for the answer.

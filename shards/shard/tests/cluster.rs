@@ -17,6 +17,8 @@ mod counters;
 mod decisions;
 #[path = "cluster/failures.rs"]
 mod failures;
+#[path = "cluster/hints.rs"]
+mod hints;
 #[path = "cluster/statements.rs"]
 mod statements;
 #[path = "cluster/writes.rs"]

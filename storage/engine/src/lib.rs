@@ -10,7 +10,7 @@
 //! 1. [`Error`], [`Options`], [`DataDirectories`], `guards` (limits that are logged as SSTables are written), `faults`
 //!    (failures that the node's policies decide about), [`partition_locks`].
 //! 2. [`memtable`] and `memory`: rows in memory, and the budget that writes wait for.
-//! 3. [`commitlog`]: group commit, segments, what a start finds of them.
+//! 3. [`commitlog`]: group commit, segments, what a start finds of them. [`hints`]: files of what other nodes missed.
 //! 4. [`index`]: hidden tables that lead from values to rows. `sstables`: files, block cache, writers, transactions.
 //! 5. `tables`: what the shard knows of each table. `read`: reads; `write`: where a mutation goes; `recovery`: what a
 //!    start loads and replays.
@@ -25,6 +25,7 @@ mod error;
 mod faults;
 mod flush;
 mod guards;
+pub mod hints;
 pub mod index;
 mod indexing;
 mod memory;
@@ -40,6 +41,7 @@ mod tables;
 mod write;
 
 pub use batch_log::{BatchId, StoredBatch};
+pub use compaction::throttle::Throttle;
 pub use data_directories::DataDirectories;
 pub use error::Error;
 pub use faults::{Fault, FaultKind};

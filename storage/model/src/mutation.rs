@@ -51,6 +51,24 @@ impl Mutation {
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
+
+    /// The mutation without its changes to tables that `keeps` refuses; `None` if nothing is left.
+    pub fn of_tables(self, keeps: impl Fn(TableId) -> bool) -> Option<Mutation> {
+        if self.updates().all(|update| keeps(update.table)) {
+            return Some(self);
+        }
+        let (_, mut tables) = codec::split_key(&self.bytes)?;
+        let mut bytes = self.bytes[..self.bytes.len() - tables.rest.len()].to_vec();
+        let head = bytes.len();
+        loop {
+            let before = tables.rest;
+            let Some((table, _)) = codec::next_table(&mut tables) else { break };
+            if keeps(table) {
+                bytes.extend_from_slice(&before[..before.len() - tables.rest.len()]);
+            }
+        }
+        (bytes.len() > head).then_some(Mutation { token: self.token, bytes })
+    }
 }
 
 fn updates(bytes: &[u8]) -> impl Iterator<Item = TableUpdate<'_>> {

@@ -181,6 +181,24 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "disablehandoff",
+        about: "Disable storing hinted handoffs",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "disablehintsfordc",
+        about: "Disable hints for a data center",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<datacenter>",
+            title: "<datacenter>",
+            about: "The data center to disable",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "drain",
         about: "Drain the node (stop accepting writes and flush all tables)",
         options: &[],
@@ -205,6 +223,24 @@ pub(super) const COMMANDS: &[Command] = &[
         options: &[],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "enablehandoff",
+        about: "Reenable future hints storing on the current node",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "enablehintsfordc",
+        about: "Enable hints for a data center that was previsouly disabled",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<datacenter>",
+            title: "<datacenter>",
+            about: "The data center to enable",
+        }),
+        arguments_max: usize::MAX,
     },
     Command {
         name: "flush",
@@ -238,6 +274,13 @@ pub(super) const COMMANDS: &[Command] = &[
             about: "The keyspace, the table, and the partition key for which we need to find the endpoint",
         }),
         arguments_max: usize::MAX,
+    },
+    Command {
+        name: "getmaxhintwindow",
+        about: "Print the max hint window in ms",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
     },
     Command {
         name: "getseeds",
@@ -359,6 +402,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "listpendinghints",
+        about: "Print all pending hints that this node has",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "netstats",
         about: "Print network information on provided host (connecting node by default)",
         options: &[Choice {
@@ -366,6 +416,13 @@ pub(super) const COMMANDS: &[Command] = &[
             value: None,
             about: "Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB",
         }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "pausehandoff",
+        about: "Pause hints delivery process",
+        options: &[],
         arguments: None,
         arguments_max: 0,
     },
@@ -424,6 +481,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "resumehandoff",
+        about: "Resume hints delivery process",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "ring",
         about: "Print information about the token ring",
         options: &[Choice {
@@ -446,6 +510,28 @@ pub(super) const COMMANDS: &[Command] = &[
             synopsis: "<value_in_mb>",
             title: "<value_in_mb>",
             about: "Value in MiB, 0 to disable throttling",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "sethintedhandoffthrottlekb",
+        about: "Set hinted handoff throttle in KiB per second, per delivery thread.",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<value_in_kb_per_sec>",
+            title: "<value_in_kb_per_sec>",
+            about: "Value in KiB per second",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "setmaxhintwindow",
+        about: "Set the specified max hint window in ms",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<value_in_ms>",
+            title: "<value_in_ms>",
+            about: "Value of maxhintwindow in ms",
         }),
         arguments_max: usize::MAX,
     },
@@ -520,6 +606,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "statushandoff",
+        about: "Status of storing future hints on the current node",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "tablestats",
         about: "Print statistics on tables",
         options: &[
@@ -559,6 +652,17 @@ pub(super) const COMMANDS: &[Command] = &[
         options: &[Choice { names: &["-F", "--format"], value: Some("format"), about: "Output format (json, yaml)" }],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "truncatehints",
+        about: "Truncate all hints on the local node, or truncate hints for the endpoint(s) specified.",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "[endpoint ... ]",
+            title: "[endpoint ... ]",
+            about: "Endpoint address(es) to delete hints for, either ip address (\"127.0.0.1\") or hostname",
+        }),
+        arguments_max: usize::MAX,
     },
     Command {
         name: "upgradesstables",

@@ -183,7 +183,8 @@ async fn tables_are_measured() {
     let theirs = masked(&recorded("tpstats"));
     let ours = masked(&text);
     assert_eq!(ours[0], theirs[0]);
-    let pools = ["CompactionExecutor", "MigrationStage", "MemtableFlushWriter", "Native-Transport-Requests"];
+    let pools =
+        ["CompactionExecutor", "MigrationStage", "MemtableFlushWriter", "HintsDispatcher", "Native-Transport-Requests"];
     for pool in pools {
         let of = |lines: &[String]| lines.iter().find(|line| line.starts_with(pool)).cloned();
         assert_eq!(of(&ours), of(&theirs), "{pool}");
@@ -238,6 +239,18 @@ fn mistakes_need_no_node() {
         "enablegossip",
         "getseeds",
         "reloadseeds",
+        "statushandoff",
+        "disablehandoff",
+        "enablehandoff",
+        "pausehandoff",
+        "resumehandoff",
+        "truncatehints",
+        "listpendinghints",
+        "disablehintsfordc",
+        "enablehintsfordc",
+        "setmaxhintwindow",
+        "getmaxhintwindow",
+        "sethintedhandoffthrottlekb",
     ] {
         let (exit, out, _) = run(&["help", command]);
         assert_eq!((exit, out), (0, recorded(&format!("help/{command}"))));

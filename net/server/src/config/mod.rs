@@ -17,6 +17,7 @@ mod discovery;
 mod disk;
 mod given;
 mod guardrails;
+mod hints;
 mod internode;
 mod memtables;
 mod options;
@@ -348,6 +349,7 @@ impl Given {
                 .unwrap_or(default.batch_log_replay_bytes_per_second),
             disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
+            hints: self.hints()?,
             compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
             settings: Arc::new(settings::of_given(&self.values)),
         })

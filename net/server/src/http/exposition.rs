@@ -337,7 +337,25 @@ impl Gathered {
         let replayed = counter("helenus_batches_replayed", "Logged batches that the nodes that keep them applied");
         self.by_shard(encoder, replayed, |metrics| metrics.batches_replayed)?;
         let expired = counter("helenus_batches_expired", "Logged batches that were given up after gc_grace_seconds");
-        self.by_shard(encoder, expired, |metrics| metrics.batches_expired)
+        self.by_shard(encoder, expired, |metrics| metrics.batches_expired)?;
+        self.hints(encoder)
+    }
+
+    fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let kept = counter("helenus_hints_kept", "Mutations that were kept for replicas that had missed them");
+        self.by_shard(encoder, kept, |metrics| metrics.hints.kept)?;
+        let refused = counter("helenus_hints_refused", "Mutations that replicas had missed and that were not kept");
+        self.by_shard(encoder, refused, |metrics| metrics.hints.refused)?;
+        let delivered = counter("helenus_hints_delivered", "Hints that were written by their replicas");
+        self.by_shard(encoder, delivered, |metrics| metrics.hints.delivered)?;
+        let expired = counter("helenus_hints_expired", "Hints older than the tombstones that they need");
+        self.by_shard(encoder, expired, |metrics| metrics.hints.expired)?;
+        let void = counter("helenus_hints_void", "Hints of tables that were dropped or truncated");
+        self.by_shard(encoder, void, |metrics| metrics.hints.void)?;
+        let damaged = counter("helenus_hints_damaged", "Damaged parts of files of hints");
+        self.by_shard(encoder, damaged, |metrics| metrics.hints.damaged)?;
+        let bytes = gauge("helenus_hint_bytes", "Bytes of hints in memory and in files");
+        self.by_shard(encoder, bytes, |metrics| metrics.hints.bytes)
     }
 
     fn clients(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -118,7 +118,7 @@ async fn replay(shard: &Shard, batch: StoredBatch) {
         tracing::warn!(mutations = mutations.len(), "a logged batch is older than gc_grace_seconds and is given up");
     } else {
         shard.metrics().batches_replayed.increment();
-        let brought = join_all(mutations.iter().map(|mutation| bring(shard, mutation)).collect()).await;
+        let brought = join_all(mutations.iter().map(|mutation| bring(shard, mutation, id.timestamp)).collect()).await;
         if brought.contains(&false) {
             return;
         }
@@ -139,8 +139,9 @@ fn is_expired(shard: &Shard, id: BatchId, mutations: &[Mutation]) -> bool {
     grace.min().is_some_and(|grace| age > micros(grace.max(first_attempt)))
 }
 
-/// Writes a mutation to all its replicas. Returns whether each of them has it, or it is kept for it.
-async fn bring(shard: &Shard, mutation: &Mutation) -> bool {
+/// Writes a mutation of a batch that was to be written at `written_at`, microseconds since 1970, to all its replicas.
+/// Returns whether each of them has it, or it is kept for it on disk.
+async fn bring(shard: &Shard, mutation: &Mutation, written_at: i64) -> bool {
     let table = mutation.updates().next().and_then(|update| shard.schema_ref().table_by_id(update.table).cloned());
     // A table that was dropped loses what it had.
     let Some(placement) = table.and_then(|table| shard.placement_of(&table).ok()) else { return true };
@@ -160,7 +161,13 @@ async fn bring(shard: &Shard, mutation: &Mutation) -> bool {
             }
             false => Err(PeerFailure::NotSent),
         };
-        acknowledgement(Verb::Mutation, answer).is_ok() || missed(shard, topology.node(replica.node), mutation.bytes())
+        if acknowledgement(Verb::Mutation, answer).is_ok() {
+            return true;
+        }
+        match missed(shard, topology.node(replica.node), mutation.bytes(), written_at) {
+            Some(kept) => runtime::timeout(shard.config().write_timeout, kept.on_disk()).await.is_some(),
+            None => false,
+        }
     };
     let replicas = placement.replicas(mutation.token(), mutation.key()).natural();
     !join_all(replicas.map(write).collect()).await.contains(&false)

@@ -22,7 +22,7 @@ mod comparing;
 pub(crate) mod counting;
 pub(crate) mod fragments;
 mod gathering;
-mod hints;
+pub(crate) mod hints;
 mod index_candidates;
 pub(crate) mod read;
 mod reconciling;

@@ -4,7 +4,8 @@
 //!    over their links, to this node as a call.
 //! 2. The client is answered as soon as the plan says what it gets.
 //! 3. The replicas that have not answered by then are waited for in the background, until the request's deadline.
-//! 4. A replica that is down, failed or late has missed the mutation ([`missed`]).
+//! 4. A replica that is down, failed or late has missed the mutation ([`missed`]). At ANY the client is answered as
+//!    soon as the mutation is kept for a replica that is down, on disk if acknowledged writes are.
 //! 5. If a replica says that by a later epoch other nodes have the partition, the write is planned and sent again when
 //!    this core has reached that epoch. Writing a mutation twice changes nothing.
 //!
@@ -13,7 +14,7 @@
 //! answered when the client is answered count as late at once: a silent node costs its peers little memory.
 
 use super::cas;
-use super::hints::missed;
+use super::hints::{Kept, missed};
 use super::remote::{Asked, REQUEST_BYTES, acknowledgement, failure_of};
 use super::too_many_calls;
 use super::write::{PlannedWrite, Routed};
@@ -48,6 +49,8 @@ struct Replication {
     write_type: WriteType,
     planned: PlannedWrite,
     deadline: Instant,
+    /// When the mutation was to be written, microseconds since 1970.
+    written_at: i64,
     kind: Kind,
     /// The request to other nodes; the mutation is at its end.
     body: Vec<u8>,
@@ -88,6 +91,15 @@ enum Local {
 enum Call {
     Here(Pin<Box<dyn Future<Output = Result<(), Failure>>>>),
     Elsewhere(PeerCall),
+    /// The replica is down, and the mutation is being kept for it.
+    Keeping(Pin<Box<dyn Future<Output = ()>>>),
+}
+
+/// What has become of a write on one replica.
+enum Event {
+    Answered(Replica, Result<(), Refusal>),
+    /// It is kept for a replica that is down.
+    Kept,
 }
 
 /// Writes a mutation by its plan.
@@ -107,6 +119,7 @@ pub(super) async fn write(
         write_type,
         planned,
         deadline: began.after(timeout),
+        written_at: runtime::wall_micros(),
         kind: Kind::Mutation,
         body,
         mutation_at: Head::BYTES,
@@ -115,6 +128,34 @@ pub(super) async fn write(
     let result = replication.run(Local::Write(mutation)).await;
     shard.metrics().coordinated(&written, false, began);
     result
+}
+
+/// Writes a mutation that was to be written at `written_at`, and that a node has missed which has its partition no
+/// longer, to the replicas that have it now.
+pub(super) async fn write_missed(
+    shard: &Shard,
+    mutation: Mutation,
+    table: Arc<Table>,
+    written_at: i64,
+) -> Result<(), Failure> {
+    let placement = shard.placement_of(&table)?;
+    let replicas = placement.replicas(mutation.token(), mutation.key());
+    let plan = WritePlan::new(Consistency::Any, WriteType::Simple, replicas, placement.live())?;
+    let planned = PlannedWrite { plan, topology: placement.keyspace().topology().clone() };
+    let body = mutation_body(&planned.topology, mutation.bytes());
+    let replication = Replication {
+        shard: shard.clone(),
+        table,
+        write_type: WriteType::Simple,
+        planned,
+        deadline: runtime::now().after(shard.config().write_timeout),
+        written_at,
+        kind: Kind::Mutation,
+        body,
+        mutation_at: Head::BYTES,
+        calls: SmallVec::new(),
+    };
+    replication.run(Local::Write(mutation)).await
 }
 
 /// Sends the counters that this node, as their leader, has written to the other replicas.
@@ -131,6 +172,7 @@ pub(super) async fn replicate_counted(
         write_type: WriteType::Counter,
         planned,
         deadline: runtime::now().after(timeout),
+        written_at: runtime::wall_micros(),
         kind: Kind::Counted,
         body,
         mutation_at: Head::BYTES,
@@ -168,6 +210,7 @@ pub(super) async fn commit(
         write_type: WriteType::Simple,
         planned,
         deadline: runtime::now().after(timeout),
+        written_at: runtime::wall_micros(),
         kind: Kind::Commit,
         mutation_at: body.len() - update,
         body,
@@ -233,7 +276,14 @@ impl Replication {
         }
         let mut is_done = false;
         for at in 0..self.planned.plan.down().len() {
-            is_done |= self.missed(self.planned.plan.down()[at]) && self.planned.plan.kept();
+            let replica = self.planned.plan.down()[at];
+            match self.missed(replica) {
+                Some(kept) if kept.is_waited_for(self.planned.requirement().level) => {
+                    self.calls.push((replica, Call::Keeping(Box::pin(kept.on_disk()))));
+                }
+                Some(_) => is_done |= self.planned.plan.kept(),
+                None => {}
+            }
         }
         if let Some(replica) = here {
             match local {
@@ -252,19 +302,23 @@ impl Replication {
     /// Waits until the client's answer is known.
     async fn answer(&mut self) -> Result<(), Failure> {
         while !self.calls.is_empty() {
-            let (replica, result) = self.next().await;
-            match result {
-                Ok(()) => {
+            match self.next().await {
+                Event::Kept => {
+                    if self.planned.plan.kept() {
+                        return Ok(());
+                    }
+                }
+                Event::Answered(replica, Ok(())) => {
                     if self.planned.plan.acknowledged(replica) {
                         return Ok(());
                     }
                 }
-                Err(Refusal::Moved(epoch)) if epoch > self.planned.topology.epoch() => {
+                Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
                     if self.send_again(epoch).await? {
                         return Ok(());
                     }
                 }
-                Err(refusal) => {
+                Event::Answered(replica, Err(refusal)) => {
                     self.missed(replica);
                     let failure = failure_of(self.kind.verb(), refusal);
                     let topology = &self.planned.topology;
@@ -274,27 +328,33 @@ impl Replication {
                 }
             }
         }
-        // No replica is alive, at ANY, and the mutation was not kept for any of them.
+        // No replica is alive, at ANY, and the mutation is not kept for any of them.
         Err(self.planned.plan.expired())
     }
 
-    /// The next answer of a replica.
-    async fn next(&mut self) -> (Replica, Result<(), Refusal>) {
+    /// What happens next.
+    async fn next(&mut self) -> Event {
         std::future::poll_fn(|context| self.poll_next(context)).await
     }
 
-    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<(Replica, Result<(), Refusal>)> {
+    fn poll_next(&mut self, context: &mut Context<'_>) -> Poll<Event> {
         for at in 0..self.calls.len() {
-            let result = match &mut self.calls[at].1 {
-                Call::Here(call) => call.as_mut().poll(context).map_err(Refusal::Failed),
+            let replica = self.calls[at].0;
+            let event = match &mut self.calls[at].1 {
+                Call::Here(call) => {
+                    let result = call.as_mut().poll(context).map_err(Refusal::Failed);
+                    result.map(|result| Event::Answered(replica, result))
+                }
                 Call::Elsewhere(call) => {
                     let verb = self.kind.verb();
-                    call.as_mut().poll(context).map(|answer| acknowledgement(verb, answer))
+                    let answer = call.as_mut().poll(context);
+                    answer.map(|answer| Event::Answered(replica, acknowledgement(verb, answer)))
                 }
+                Call::Keeping(keeping) => keeping.as_mut().poll(context).map(|()| Event::Kept),
             };
-            if let Poll::Ready(result) = result {
-                let (replica, _) = self.calls.swap_remove(at);
-                return Poll::Ready((replica, result));
+            if event.is_ready() {
+                self.calls.swap_remove(at);
+                return event;
             }
         }
         Poll::Pending
@@ -334,10 +394,13 @@ impl Replication {
         Ok(self.send(local))
     }
 
-    /// Notes that a replica does not have the mutation. Returns whether it is kept for it.
-    fn missed(&self, replica: Replica) -> bool {
-        let node = self.planned.topology.node(replica.node);
-        missed(&self.shard, node, &self.body[self.mutation_at..])
+    /// Notes that a replica does not have the mutation. Returns whether it is kept for it; this node misses nothing.
+    fn missed(&self, replica: Replica) -> Option<Kept> {
+        let topology = &self.planned.topology;
+        if replica.node == topology.here() {
+            return None;
+        }
+        missed(&self.shard, topology.node(replica.node), &self.body[self.mutation_at..], self.written_at)
     }
 
     /// Lets the replicas that have not answered go on in the background.
@@ -365,12 +428,12 @@ impl Replication {
         runtime::timeout(left, async {
             while !self.calls.is_empty() {
                 match self.next().await {
-                    (_, Ok(())) => {}
-                    (_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
+                    Event::Kept | Event::Answered(_, Ok(())) => {}
+                    Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
                         // The client has its answer already.
                         let _ = self.send_again(epoch).await;
                     }
-                    (replica, Err(_)) => drop(self.missed(replica)),
+                    Event::Answered(replica, Err(_)) => drop(self.missed(replica)),
                 }
             }
         })
@@ -379,6 +442,7 @@ impl Replication {
             match call {
                 Call::Here(call) => drop(call.await),
                 Call::Elsewhere(_) => drop(self.missed(replica)),
+                Call::Keeping(_) => {}
             }
         }
     }

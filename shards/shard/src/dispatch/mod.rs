@@ -13,7 +13,7 @@ use crate::execute::write::list_changes;
 use crate::messages::data::PaxosReply;
 use crate::messages::{Message, Reply, Request};
 use crate::metadata;
-use crate::operations::{membership, metrics_gathering, splits, table_verbs};
+use crate::operations::{hints, membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Unreadable;
 use crate::replica::{self, batches, counters, fragments, list_reads};
@@ -75,6 +75,9 @@ fn receive_request(shard: &Shard, from: ShardId, id: u64, request: Request) {
 async fn serve(shard: &Shard, request: Request) -> Reply {
     match request {
         Request::Mutate { mutation, system } => Reply::Done(replica::mutate(shard, mutation, system).await),
+        Request::MutateLate { mutation, written_at } => {
+            Reply::Done(replica::mutate_late(shard, mutation, written_at).await)
+        }
         Request::MutateCounters(mutation) => Reply::Done(Box::pin(counters::apply(shard, mutation)).await),
         Request::LeadCounters(mutation) => Reply::Counted(Box::pin(counters::apply_as_leader(shard, mutation)).await),
         Request::ChangeLists(change) => Reply::Done(Box::pin(list_changes::apply(shard, &change)).await),
@@ -132,6 +135,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(prepared::find_at_home(shard, id)).await),
         Request::Metrics(request) => metrics_gathering::answer(shard, request),
         Request::Table(verb) => Reply::Table(Box::pin(table_verbs::run(shard, *verb)).await),
+        Request::Hints(verb) => Reply::Hints(Box::pin(hints::run(shard, verb)).await),
         Request::Split(request) => Reply::Split(Box::pin(splits::take_part(shard, *request)).await),
         Request::Traced { began, request } => {
             let served = Box::pin(serve(shard, *request));

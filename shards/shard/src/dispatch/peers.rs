@@ -7,14 +7,14 @@
 //! Invariants: bytes that do not decode reach no store; a write that has begun runs to its end, whether or not somebody
 //! waits for the answer, and stopping waits for it.
 
-use crate::coordinator::{cas, counting, read};
+use crate::coordinator::{cas, counting, hints, read};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
 use crate::messages::{Reply, Request};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, reads, rows};
+use crate::peer::{batches, digests, hints as hint_bytes, reads, rows};
 use crate::ports::Unreadable;
 use crate::replica;
 use crate::request::AckTerms;
@@ -108,6 +108,7 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
             Ok(answer::result(|_| ()))
         }
+        Verb::Hint => apply_hint(shard, head, &body).await,
         Verb::CounterMutation => {
             let change = Change::decode(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
             let Change { level, timeout, mutation } = change;
@@ -166,6 +167,28 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
         }
         _ => Err(Stopped::Unreadable),
     }
+}
+
+/// Applies what this node has missed, or keeps what another one has.
+async fn apply_hint(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (missed_by, hint) = hint_bytes::split(body).ok_or(Stopped::Unreadable)?;
+    let mutation = Mutation::decode(shard.partitioner(), hint.mutation.to_vec()).map_err(|_| Stopped::Unreadable)?;
+    if missed_by != shard.host_id() {
+        return match Box::pin(hints::keep_for(shard, missed_by, &hint)).await {
+            true => Ok(answer::result(|_| ())),
+            false => Err(Failure::overloaded("Too many hints wait to be written").into()),
+        };
+    }
+    let table = tables_of(shard, &mutation, |_| true).await?;
+    let placement = shard.placement_of(&table)?;
+    let replicas = placement.replicas(mutation.token(), mutation.key());
+    let topology = placement.keyspace().topology();
+    if !replicas.natural().any(|replica| replica.node == topology.here()) {
+        return Err(Refusal::Moved(head.epoch.max(topology.epoch())).into());
+    }
+    let core = core_of(&placement, mutation.token());
+    shard.call(core, Request::MutateLate { mutation, written_at: hint.written_at }).await.done()?;
+    Ok(answer::result(|_| ()))
 }
 
 async fn accept(

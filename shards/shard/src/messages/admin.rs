@@ -12,6 +12,8 @@ use model::TokenRange;
 use model::{DecoratedKey, Table, TableId};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
+use uuid::Uuid;
 
 /// The nodes of the cluster in an epoch of its metadata.
 #[derive(Debug)]
@@ -198,4 +200,46 @@ pub enum TableAnswer {
         /// Memtables written since the start.
         completed: u64,
     },
+}
+
+/// An operator's request about hints. Every core runs it on its own.
+#[derive(Clone, Debug)]
+pub enum HintVerb {
+    /// Return the closed files.
+    Pending,
+    /// Delete the hints for a node, or for all.
+    Delete(Option<Uuid>),
+    /// Hand all hints to this node, which keeps them.
+    HandOn(Uuid),
+    /// Change how hints are kept or delivered.
+    Change(HintChange),
+}
+
+/// A change of how hints are kept or delivered, until the next start.
+#[derive(Clone, Debug)]
+pub enum HintChange {
+    /// Whether they are kept.
+    Enabled(bool),
+    /// Whether they are kept for the nodes of a data centre.
+    Center {
+        /// The data centre.
+        name: String,
+        /// Whether they are.
+        enabled: bool,
+    },
+    /// Whether delivery is paused.
+    Paused(bool),
+    /// For how long they are kept for a node that is down.
+    Window(Duration),
+    /// How many bytes per second are delivered; 0: no limit.
+    Throttle(u64),
+}
+
+/// What one core answers to a [`HintVerb`].
+#[derive(Clone, Debug)]
+pub enum HintAnswer {
+    /// Done.
+    Done,
+    /// The answer to [`HintVerb::Pending`]: for each file its node and when it was created, milliseconds since 1970.
+    Pending(Vec<(Uuid, u64)>),
 }

@@ -13,7 +13,7 @@ pub(crate) mod start;
 use crate::ports::{SchemaChange, Unreadable};
 use crate::query_trace::Events;
 use crate::verbs::Verb;
-use admin::{Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
+use admin::{HintAnswer, HintVerb, Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
 use cql::plan::Define;
 use data::{
     ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, PaxosReply,
@@ -90,6 +90,13 @@ pub enum Request {
         /// Whether it belongs to a system keyspace and may exceed the memtable budget.
         system: bool,
     },
+    /// Apply a mutation that the receiver owns and has missed, but for what tables had before they were truncated.
+    MutateLate {
+        /// The change.
+        mutation: Mutation,
+        /// When it was to be written, microseconds since 1970.
+        written_at: i64,
+    },
     /// Apply a mutation of a counter table that the receiver owns; it has amounts in the place of counters.
     MutateCounters(Mutation),
     /// The same, but the answer is what was written, for the other replicas.
@@ -154,6 +161,8 @@ pub enum Request {
     Metrics(MetricsRequest),
     /// Run an operator's request on this core's part of a table.
     Table(Box<TableVerb>),
+    /// Run an operator's request about this core's hints.
+    Hints(HintVerb),
     /// Take part in splitting a foreign SSTable.
     Split(Box<SplitRequest>),
     /// A request on behalf of a client's request that is traced.
@@ -198,6 +207,8 @@ pub enum Reply {
     Metrics(MetricsReply),
     /// The answer to [`Request::Table`].
     Table(Result<TableAnswer, Failure>),
+    /// The answer to [`Request::Hints`].
+    Hints(Result<HintAnswer, Failure>),
     /// The answer to [`Request::Split`]: a position in the log, if one was asked for.
     Split(Result<Option<LogPosition>, Failure>),
     /// The answer to [`Request::Control`].
@@ -309,6 +320,14 @@ impl Reply {
     pub(crate) fn table(self) -> Result<TableAnswer, Failure> {
         match self {
             Reply::Table(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Hints`].
+    pub(crate) fn hints(self) -> Result<HintAnswer, Failure> {
+        match self {
+            Reply::Hints(result) => result,
             _ => Err(unexpected()),
         }
     }

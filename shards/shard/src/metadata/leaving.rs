@@ -73,8 +73,8 @@ impl Shard {
     /// Takes this node out of the ring for good. To be called on shard 0.
     ///
     /// # Errors
-    /// It is the only node, too few nodes would be left for a keyspace, or its data would be lost; `force` passes over
-    /// the last two.
+    /// It is the only node, too few nodes would be left for a keyspace, its data would be lost, or no other node takes
+    /// its hints; `force` passes over all but the first.
     pub async fn decommission(&self, force: bool) -> Result<(), RingError> {
         let metadata = self.metadata().current();
         let normal = metadata.members.values().filter(|member| member.state == MemberState::Normal).count();
@@ -86,7 +86,7 @@ impl Shard {
             self.check_replication(metadata.members.len())?;
             self.check_no_data()?;
         }
-        match race(self.leave(state), self.hears_that_it_left()).await {
+        match race(self.leave(state, force), self.hears_that_it_left()).await {
             Either::Left(left) => left,
             Either::Right(()) => {
                 self.metadata().set_removed();
@@ -95,11 +95,18 @@ impl Shard {
         }
     }
 
-    async fn leave(&self, state: Option<MemberState>) -> Result<(), RingError> {
-        let (host_id, deadline) = (self.host_id(), runtime::now().after(STEP_TIMEOUT));
+    async fn leave(&self, state: Option<MemberState>, force: bool) -> Result<(), RingError> {
+        let host_id = self.host_id();
         if state == Some(MemberState::Normal) {
-            self.metadata().propose(&Command::Leave { host_id }, deadline).await?;
+            self.metadata().propose(&Command::Leave { host_id }, runtime::now().after(STEP_TIMEOUT)).await?;
         }
+        if let Err(failure) = self.hand_on_hints().await {
+            if !force {
+                return Err(RingError::Failed(failure.text.into_owned()));
+            }
+            tracing::warn!(%failure, "hints of this node are lost");
+        }
+        let deadline = runtime::now().after(STEP_TIMEOUT);
         self.remove(host_id, deadline).await
     }
 

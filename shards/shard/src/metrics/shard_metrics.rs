@@ -49,4 +49,27 @@ pub struct ShardMetrics {
     pub batches_replayed: u64,
     /// Logged batches that were given up.
     pub batches_expired: u64,
+    /// Mutations that are kept for other nodes.
+    pub hints: HintMetrics,
+}
+
+/// What has become of mutations that other nodes have missed. Counts are since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct HintMetrics {
+    /// Kept.
+    pub kept: u64,
+    /// Missed and not kept.
+    pub refused: u64,
+    /// Written by the nodes that had missed them.
+    pub delivered: u64,
+    /// Dropped, because tombstones that they need may be gone.
+    pub expired: u64,
+    /// Dropped, because their tables were dropped or truncated.
+    pub void: u64,
+    /// Damaged parts of files.
+    pub damaged: u64,
+    /// Bytes that are kept now.
+    pub bytes: u64,
+    /// Deliveries of files.
+    pub deliveries: Activity,
 }

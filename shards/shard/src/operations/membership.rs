@@ -1,6 +1,7 @@
 //! The nodes of the cluster, as the cores of this one know them: who has data, and who is believed to be alive. Both
 //! are replaced on all cores while requests are served.
 
+use crate::coordinator::hints;
 use crate::messages::admin::Members;
 use crate::messages::{Reply, Request};
 use crate::ports::{PeerFailure, PeerLane, Presence};
@@ -124,12 +125,24 @@ async fn forget_later(shard: Shard, address: SocketAddr) {
     }
 }
 
+/// Deletes the hints for a node that has left.
+async fn delete_hints(shard: Shard, host_id: Uuid) {
+    match hints::files::delete_all(&shard, host_id).await {
+        Ok(0) => {}
+        Ok(files) => tracing::info!("Node {host_id} has left: {files} files of hints for it are deleted"),
+        Err(error) => tracing::warn!(%error, "hints for {host_id}, which has left, are not deleted"),
+    }
+}
+
 /// Places data on the nodes of `members` on this core, unless it knows later ones.
 pub(crate) fn adopt(shard: &Shard, members: &Members) {
     let before = shard.topology();
     if members.epoch >= before.epoch() {
         for address in addresses_gone(before.nodes(), &members.nodes) {
             runtime::spawn_in(Class::Background, forget_later(shard.clone(), address));
+        }
+        for node in before.nodes().iter().filter(|node| members.nodes.iter().all(|now| now.host_id != node.host_id)) {
+            runtime::spawn_in(Class::Background, delete_hints(shard.clone(), node.host_id));
         }
         shard.set_topology(Topology::new(members.nodes.clone(), members.here, members.epoch));
     }

@@ -3,8 +3,8 @@
 use crate::messages::admin::{MetricsReply, MetricsRequest};
 use crate::messages::{Reply, Request, unexpected};
 use crate::metrics::operations::Operation;
-use crate::metrics::pools::stages;
-use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
+use crate::metrics::pools::{STAGES, stages};
+use crate::metrics::{HintMetrics, Measure, RequestMetrics, ShardMetrics, TableMetrics};
 use crate::ports::{Activity, Observation};
 use crate::shard_state::Shard;
 use model::Failure;
@@ -46,7 +46,7 @@ impl Shard {
     }
 
     /// The activity of each stage, by Cassandra's names, summed over all cores.
-    pub(crate) async fn pools(&self) -> Result<[(&'static str, Activity); 4], Failure> {
+    pub(crate) async fn pools(&self) -> Result<[(&'static str, Activity); STAGES], Failure> {
         Ok(stages(&self.all_metrics().await?))
     }
 }
@@ -100,6 +100,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         mutations_missed: metrics.mutations_missed.get(),
         batches_replayed: metrics.batches_replayed.get(),
         batches_expired: metrics.batches_expired.get(),
+        hints: of_hints(shard),
     }
 }
 
@@ -119,4 +120,25 @@ fn compactions_activity(shard: &Shard) -> Activity {
 fn flushes_activity(shard: &Shard) -> Activity {
     let (active, completed) = shard.store().flush_activity();
     Activity { active, active_max: 1, completed, ..Activity::default() }
+}
+
+/// The hints of this core.
+fn of_hints(shard: &Shard) -> HintMetrics {
+    let (hints, counts) = (shard.hints(), &shard.hints().counts);
+    let deliveries = Activity {
+        active: hints.deliveries.get() as u64,
+        active_max: hints.options().deliveries_max as u64,
+        completed: counts.files_delivered.get(),
+        ..Activity::default()
+    };
+    HintMetrics {
+        kept: counts.kept.get(),
+        refused: counts.refused.get(),
+        delivered: counts.delivered.get(),
+        expired: counts.expired.get(),
+        void: counts.void.get(),
+        damaged: counts.damaged.get(),
+        bytes: hints.bytes(),
+        deliveries,
+    }
 }

@@ -4,6 +4,7 @@
 
 pub mod compaction_history;
 pub(crate) mod disk_watch;
+pub(crate) mod hints;
 pub mod imports;
 pub(crate) mod indexes;
 pub(crate) mod membership;

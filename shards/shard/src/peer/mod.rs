@@ -10,6 +10,7 @@
 //! | `paxos` | proposals, promises and acceptances |
 //! | `batches` | logged batches to be kept or forgotten |
 //! | `counters` | changes of counters, and what their leader answers |
+//! | `hints` | mutations that a node has missed |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -25,6 +26,7 @@ mod bytes;
 pub(crate) mod counters;
 pub(crate) mod digests;
 pub(crate) mod head;
+pub(crate) mod hints;
 pub(crate) mod paxos;
 pub(crate) mod reads;
 pub(crate) mod rows;

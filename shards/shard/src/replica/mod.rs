@@ -19,7 +19,7 @@ mod write;
 
 pub(crate) use failure::{failure, oversized, read_failure};
 pub(crate) use read::{read, read_now, read_waiting, timed_read_now};
-pub(crate) use write::{mutate, mutate_durably, mutate_here};
+pub(crate) use write::{mutate, mutate_durably, mutate_here, mutate_late};
 
 use crate::shard_state::Shard;
 use model::{Failure, Schema, Table, TableId};

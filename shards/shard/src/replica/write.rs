@@ -11,6 +11,15 @@ pub(crate) async fn mutate(shard: &Shard, mutation: Mutation, system: bool) -> R
     apply(shard, mutation, if system { Mode::System } else { Mode::Peer }).await
 }
 
+/// Applies a mutation of this core that was to be written at `written_at`, microseconds since 1970, and comes late:
+/// what it changes in tables that were truncated since is left out.
+pub(crate) async fn mutate_late(shard: &Shard, mutation: Mutation, written_at: i64) -> Result<(), Failure> {
+    match mutation.of_tables(|table| !shard.truncations().covers(table, written_at)) {
+        Some(mutation) => apply(shard, mutation, Mode::Peer).await,
+        None => Ok(()),
+    }
+}
+
 /// Applies a mutation of this core; durable on return, in every mode of the log.
 pub(crate) async fn mutate_durably(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
     apply(shard, mutation, Mode::Durable).await

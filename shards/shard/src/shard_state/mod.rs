@@ -13,6 +13,7 @@ mod barrier;
 mod calls;
 mod clock;
 mod definition_turn;
+pub(crate) mod hints;
 mod kept_batches;
 mod metadata;
 mod partition_locks;
@@ -44,6 +45,7 @@ use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::Topology;
 use definition_turn::DefinitionTurn;
+use hints::Hints;
 use kept_batches::KeptBatches;
 use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table};
@@ -89,6 +91,7 @@ struct Inner {
     kept_batches: KeptBatches,
     /// Writes that wait for replicas after their clients were answered.
     writes_behind: WritesBehind,
+    hints: Hints,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
     gate: Gate,
@@ -206,6 +209,7 @@ impl Shard {
             truncations: Truncations::default(),
             kept_batches: KeptBatches::default(),
             writes_behind: WritesBehind::default(),
+            hints: Hints::new(config.hints_directory(), config.hints.clone()),
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
@@ -319,6 +323,11 @@ impl Shard {
         &self.inner.writes_behind
     }
 
+    /// Mutations that other nodes have missed.
+    pub(crate) fn hints(&self) -> &Hints {
+        &self.inner.hints
+    }
+
     pub(crate) fn truncations(&self) -> &Truncations {
         &self.inner.truncations
     }
@@ -398,6 +407,9 @@ impl Shard {
 
     /// Notes the host ids of the nodes that are believed to be alive.
     pub(crate) fn set_live_nodes(&self, live: Arc<BTreeSet<Uuid>>) {
+        let topology = self.topology();
+        let others = topology.nodes().iter().filter(|node| node.host_id != self.host_id());
+        self.inner.hints.note_live(others.map(|node| (node.host_id, live.contains(&node.host_id))));
         self.inner.placement.set_live(live);
     }
 }

@@ -11,7 +11,7 @@
 //! Invariants: no shard serves before every shard has replayed; if one shard fails, all give up.
 
 use crate::config::Config;
-use crate::coordinator::batch_replay;
+use crate::coordinator::{batch_replay, hints};
 use crate::dispatch;
 use crate::mailbox::Mailbox;
 use crate::messages::admin::Members;
@@ -109,7 +109,10 @@ pub(crate) async fn start(
         // The record is in milliseconds: include all microseconds of that millisecond.
         shard.truncations().note(*table, truncation.at_millis.saturating_mul(1000).saturating_add(999));
     }
+    let found = hints::files::find(&shard).await;
+    found.map_err(|error| StartError::Failed(format!("files of hints: {error}")))?;
     batch_replay::start(&shard, &truncations).await.map_err(store_error)?;
+    runtime::spawn_in(Class::Log, hints::files::keep(shard.clone()));
     runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
     if led {
         metadata::membership::open(&shard).await?;

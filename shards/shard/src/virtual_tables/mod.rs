@@ -10,6 +10,7 @@
 mod changes;
 mod contents;
 mod gossip;
+mod hints;
 mod links;
 mod pools;
 pub(crate) mod settings;

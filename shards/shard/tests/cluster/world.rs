@@ -180,6 +180,15 @@ impl World {
         self.switch(alive, members);
     }
 
+    /// Starts a node that has crashed, with so many cores. It knows the others again, but not that they are alive.
+    pub(crate) fn restart_with(&mut self, node: usize, cores: usize, tweak: fn(&mut Config)) {
+        self.nodes[node] = (0..cores).map(|_| Core::default()).collect();
+        self.start_node(node, cores, tweak);
+        let members = self.members.clone();
+        self.epoch -= 1;
+        self.switch(&[node], members);
+    }
+
     /// Runs a job on a core and returns its result.
     pub(crate) fn on<T: 'static, Fut: Future<Output = T> + 'static>(
         &mut self,

@@ -20,7 +20,7 @@ mod compactor;
 pub mod leveled;
 mod run;
 pub mod size_tiered;
-mod throttle;
+pub(crate) mod throttle;
 pub mod time_window;
 mod tombstones;
 pub mod unified;

@@ -1,8 +1,8 @@
-//! Limits how fast a shard's compactions read to the shard's part of `compaction_throughput`.
+//! Limits how fast a task in the background reads or sends: a shard's compactions to its part of
+//! `compaction_throughput`, hints to their part of `hinted_handoff_throttle`.
 //!
-//! Reads are paid for afterwards: a compaction that has read more than the rate allows waits until time has made up
-//! for it. It waits in short pieces, so that a changed rate or a stopping node take effect soon. Unused time is not
-//! saved up.
+//! Bytes are paid for afterwards: a task that has taken more than the rate allows waits until time has made up for it.
+//! It waits in short pieces, so that a changed rate or a stopping node take effect soon. Unused time is not saved up.
 
 use runtime::Instant;
 use runtime::gate::Gate;
@@ -14,23 +14,23 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 
 /// The limit, and the bytes that are still to be paid for with time.
 #[derive(Default)]
-pub(crate) struct Throttle {
+pub struct Throttle {
     /// The limit; 0 means unlimited.
     bytes_per_second: Cell<u64>,
-    /// Bytes that were read and not yet paid for, as of `looked_at`.
+    /// Bytes that were taken and not yet paid for, as of `looked_at`.
     owed_bytes: Cell<u64>,
     looked_at: Cell<Instant>,
 }
 
 impl Throttle {
     /// Sets the limit, bytes per second; 0 means unlimited.
-    pub(crate) fn set(&self, bytes_per_second: u64) {
+    pub fn set(&self, bytes_per_second: u64) {
         self.look();
         self.bytes_per_second.set(bytes_per_second);
     }
 
-    /// Counts `bytes` as read and returns when more may be read, or at once if the gate is shut.
-    pub(crate) async fn read(&self, bytes: u64, gate: &Gate) {
+    /// Counts `bytes` as taken and returns when more may be taken, or at once if the gate is shut.
+    pub async fn read(&self, bytes: u64, gate: &Gate) {
         self.look();
         self.owed_bytes.set(self.owed_bytes.get().saturating_add(bytes));
         while !gate.is_closed() {

@@ -6,6 +6,7 @@ mod compaction_history;
 mod describe_cluster;
 mod flush;
 mod gossip;
+mod hints;
 mod imports;
 mod leaving;
 mod network;
@@ -25,6 +26,7 @@ mod upgrade;
 use crate::admin::error::CommandError;
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
+use shard::HintChange;
 
 /// Runs the command that the request names.
 pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
@@ -42,6 +44,18 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "statusgossip" => gossip::status(node, out),
         "disablegossip" => gossip::disable(node),
         "enablegossip" => gossip::enable(node),
+        "statushandoff" => hints::status(node, out),
+        "enablehandoff" => hints::change(node, HintChange::Enabled(true)).await,
+        "disablehandoff" => hints::change(node, HintChange::Enabled(false)).await,
+        "pausehandoff" => hints::change(node, HintChange::Paused(true)).await,
+        "resumehandoff" => hints::change(node, HintChange::Paused(false)).await,
+        "enablehintsfordc" => hints::set_center(node, request, true).await,
+        "disablehintsfordc" => hints::set_center(node, request, false).await,
+        "getmaxhintwindow" => hints::window(node, out),
+        "setmaxhintwindow" => hints::set_window(node, request).await,
+        "sethintedhandoffthrottlekb" => hints::set_throttle(node, request).await,
+        "truncatehints" => hints::truncate(node, request).await,
+        "listpendinghints" => hints::list(node, out).await,
         "getseeds" => gossip::seeds(node, "Current list of seed node IPs", out),
         "reloadseeds" => gossip::reload_seeds(node, out),
         "status" => ring::status(node, request, out).await,

@@ -71,7 +71,6 @@ pub struct Unused {
     pub reason: &'static str,
 }
 
-const ALONE: &str = "a node has no peers";
 const AUTH: &str = "clients are not authenticated";
 const CACHE: &str = "blocks of SSTables have one cache, a part of `--memory`";
 const FUNCTIONS: &str = "there are no user functions";

@@ -5,7 +5,7 @@ use super::kind::{
     LONG_BYTES, LONG_MILLISECONDS, LONG_NANOSECONDS, LONG_SECONDS, MAP, RATE,
 };
 use super::older::Older::{Kibibytes, Mebibytes, MegabitsPerSecond, Milliseconds, Seconds, SecondsFromZero};
-use super::{ALONE, Key, group, read, refused, unused};
+use super::{Key, group, read, refused, unused};
 
 const REPAIR: &str = "nothing is repaired but what reads find";
 const STREAMS: &str = "nothing is streamed between nodes";
@@ -20,21 +20,32 @@ pub(super) const KEYS: &[Key] = &[
     ),
     read("batchlog_replay_throttle", INT_KIBIBYTES, "1024KiB", "0 sets no limit")
         .older(&[("batchlog_replay_throttle_in_kb", Kibibytes)]),
-    unused("auto_hints_cleanup_enabled", FLAG, "false", ALONE),
-    unused("enforce_native_deadline_for_hints", FLAG, "false", ALONE),
-    unused("hint_window_persistent_enabled", FLAG, "true", ALONE),
-    unused("hinted_handoff_disabled_datacenters", LIST, "[]", ALONE),
-    unused("hinted_handoff_enabled", FLAG, "true", ALONE),
-    unused("hinted_handoff_throttle", INT_KIBIBYTES, "1024KiB", ALONE)
+    refused(
+        "auto_hints_cleanup_enabled",
+        FLAG,
+        "false",
+        "hints that are too old are dropped when they are delivered, and those of a node that leaves are deleted at once",
+    ),
+    refused(
+        "enforce_native_deadline_for_hints",
+        FLAG,
+        "false",
+        "hints are kept by when a replica was late, not by how long the client waits",
+    ),
+    read("hint_window_persistent_enabled", FLAG, "true", ""),
+    read("hinted_handoff_disabled_datacenters", LIST, "[]", ""),
+    read("hinted_handoff_enabled", FLAG, "true", ""),
+    read("hinted_handoff_throttle", INT_KIBIBYTES, "1024KiB", "every core has an equal part of it")
         .older(&[("hinted_handoff_throttle_in_kb", Kibibytes)]),
-    unused("hints_compression", CLASS, "", ALONE),
-    unused("hints_flush_period", INT_MILLISECONDS, "10s", ALONE).older(&[("hints_flush_period_in_ms", Milliseconds)]),
-    unused("max_hint_window", INT_MILLISECONDS, "3h", ALONE).older(&[("max_hint_window_in_ms", Milliseconds)]),
-    unused("max_hints_delivery_threads", INTEGER, "2", ALONE),
-    unused("max_hints_file_size", INT_MEBIBYTES, "128MiB", ALONE).older(&[("max_hints_file_size_in_mb", Mebibytes)]),
-    unused("max_hints_size_per_host", LONG_BYTES, "0B", ALONE),
-    unused("transfer_hints_on_decommission", FLAG, "true", ALONE),
-    unused("use_creation_time_for_hint_ttl", FLAG, "true", ALONE),
+    refused("hints_compression", CLASS, "", "files of hints are not compressed"),
+    read("hints_flush_period", INT_MILLISECONDS, "10s", "what is acknowledged at ANY is written at once")
+        .older(&[("hints_flush_period_in_ms", Milliseconds)]),
+    read("max_hint_window", INT_MILLISECONDS, "3h", "").older(&[("max_hint_window_in_ms", Milliseconds)]),
+    read("max_hints_delivery_threads", INTEGER, "2", "a core sends hints to so many nodes at a time"),
+    read("max_hints_file_size", INT_MEBIBYTES, "128MiB", "").older(&[("max_hints_file_size_in_mb", Mebibytes)]),
+    read("max_hints_size_per_host", LONG_BYTES, "0B", "every core has an equal part of it"),
+    read("transfer_hints_on_decommission", FLAG, "true", ""),
+    read("use_creation_time_for_hint_ttl", FLAG, "true", ""),
     group("auto_repair", "{}"),
     refused("auto_repair.auto_repair_scheduling_enabled", FLAG, "false", REPAIR),
     refused("auto_repair.enabled", FLAG, "false", REPAIR),

@@ -7,7 +7,7 @@ use super::kind::{
 use super::older::Older::{
     Kibibytes, Mebibytes, MebibytesOrNone, MebibytesPerSecond, Milliseconds, MinutesOrNone, SecondsFromZero,
 };
-use super::{ALONE, CACHE, JVM, Key, MEMORY, THREADS, group, read, refused, unused};
+use super::{CACHE, JVM, Key, MEMORY, THREADS, group, read, refused, unused};
 
 pub(super) const KEYS: &[Key] = &[
     read(
@@ -18,7 +18,7 @@ pub(super) const KEYS: &[Key] = &[
     ),
     refused("local_system_data_file_directory", TEXT, "", "system tables are in the first data directory"),
     unused("commitlog_directory", TEXT, "", "the commit log is in the first data directory"),
-    unused("hints_directory", TEXT, "", ALONE),
+    read("hints_directory", TEXT, "", "by default `hints` in the first data directory"),
     unused("saved_caches_directory", TEXT, "", "caches are not saved"),
     read(
         "disk_failure_policy",
