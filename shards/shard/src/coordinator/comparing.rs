@@ -15,6 +15,7 @@ use crate::shard_state::Shard;
 use cluster::placement::Replica;
 use cluster::plan::{Form, PartitionReadPlan};
 use model::digest::Digest;
+use model::query::Partitions;
 use model::{DecoratedKey, Failure};
 use runtime::{Instant, ShardId};
 
@@ -62,6 +63,10 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
     {
         return Ok(rows);
     }
+    if plan.table.options.read_repair == "BLOCKING" {
+        shard.metrics().digests_differed.increment();
+    }
+    shard.trace(|| mismatch(&request.command.partitions));
     let mut sink = RowBlockSink::new(shard.partitioner(), &plan.table, request);
     let mut reconciled = begin(request.command.clone());
     let is_filtered = request.filter.is_some();
@@ -69,6 +74,17 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
     let reconciling = Reconciling { shard, table: &plan.table, placement, patience, is_filtered };
     let end = Box::pin(reconciling.run(asked, &mut reconciled, &mut sink)).await?;
     Ok(sink.finish(end))
+}
+
+/// What a trace says of replicas that differ.
+fn mismatch(partitions: &Partitions) -> String {
+    match partitions {
+        Partitions::Key(DecoratedKey { token, key, .. }) => {
+            let hex: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
+            format!("Digest mismatch: Mismatch for key DecoratedKey({}, {hex})", token.0)
+        }
+        Partitions::Range(_) => "Digest mismatch".into(),
+    }
 }
 
 /// Asks the only replica that is needed for rows.
@@ -80,6 +96,7 @@ async fn ask(read: &PlacedRead<'_>, replica: Replica) -> Result<ReadReply, Failu
         read_on(shard, ShardId(replica.shard), request.clone()).await
     } else {
         let asked = Asked::until(topology, replica.node, patience.deadline);
+        shard.trace(|| format!("reading data from /{}", topology.node(replica.node).address));
         asked.read(shard, &plan.table, replica, request).await
     };
     awaited.has_answered(answer)
@@ -95,6 +112,8 @@ async fn ask_to_compare(read: &PlacedRead<'_>, replica: Replica, with_rows: bool
         reply.map(|DigestReply { rows, digest }| (digest, with_rows.then_some(rows)))
     } else {
         let asked = Asked::until(topology, replica.node, patience.deadline);
+        let what = if with_rows { "data" } else { "digest" };
+        shard.trace(|| format!("reading {what} from /{}", topology.node(replica.node).address));
         asked.read_digest(shard, replica, request, with_rows).await
     };
     awaited.has_answered(answer)

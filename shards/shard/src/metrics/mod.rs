@@ -197,6 +197,8 @@ pub(crate) struct Metrics {
     pub(crate) running: Running,
     /// Reads for which replicas were written what they lacked.
     pub(crate) reads_repaired: Counter,
+    /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
+    pub(crate) digests_differed: Counter,
     /// Reads that asked one more replica because answers were late.
     pub(crate) reads_speculated: Counter,
 }
