@@ -92,6 +92,19 @@ verbs! {
 }
 
 impl Verb {
+    /// The name of such a request in traces: Cassandra has one verb for all reads of a partition.
+    pub(crate) fn traced_name(self) -> &'static str {
+        match self {
+            Verb::ReadDigest | Verb::ReadFragments => Verb::Read.name(),
+            other => other.name(),
+        }
+    }
+
+    /// The name of its answer in traces.
+    pub(crate) fn traced_answer(self) -> String {
+        self.traced_name().replace("_REQ", "_RSP")
+    }
+
     /// Whether it belongs to gossip, whose messages are made and taken in the crate `server`.
     pub fn is_gossip(self) -> bool {
         (self as u8) < 0x10

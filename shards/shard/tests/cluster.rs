@@ -21,5 +21,7 @@ mod failures;
 mod hints;
 #[path = "cluster/statements.rs"]
 mod statements;
+#[path = "cluster/traces.rs"]
+mod traces;
 #[path = "cluster/writes.rs"]
 mod writes;

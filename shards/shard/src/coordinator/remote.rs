@@ -53,7 +53,32 @@ impl Asked {
 
     /// Sends a request to the node, which is another one than this.
     pub(crate) fn call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
+        if shard.is_traced() {
+            return self.traced_call(shard, verb, body);
+        }
         shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline)
+    }
+
+    /// The same on behalf of a request that is traced.
+    #[cold]
+    fn traced_call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
+        let Some(session) = shard.traced_session() else {
+            return shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline);
+        };
+        let (body, address) = (session.with(body), self.node().address);
+        shard.trace(|| {
+            format!("Sending {} message to /{address} message size {} bytes", verb.traced_name(), body.len())
+        });
+        let call = shard.peers().call(self.node(), PeerLane::Requests, verb, &body, self.deadline);
+        let shard = shard.clone();
+        Box::pin(async move {
+            let answer = call.await;
+            if answer.is_ok() {
+                shard.trace(|| format!("{} message received from /{address}", verb.traced_answer()));
+                shard.trace(|| format!("Processing response from /{address}"));
+            }
+            answer
+        })
     }
 
     /// Changes counters of `table`, as their leader.

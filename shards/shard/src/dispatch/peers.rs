@@ -12,7 +12,7 @@ use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, R
 use crate::messages::{Reply, Request};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
-use crate::peer::head::Head;
+use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
 use crate::peer::{batches, digests, hints as hint_bytes, reads, rows};
 use crate::ports::Unreadable;
@@ -65,14 +65,43 @@ pub(crate) async fn serve(shard: &Shard, verb: u8, body: &[u8]) -> Result<Vec<u8
                 _ => Err(Unreadable),
             };
         }
-        Some(verb) if !verb.is_urgent() => Box::pin(serve_data(shard, verb, body)).await,
+        Some(verb) if !verb.is_urgent() => match TracedSession::of(body) {
+            None => Box::pin(serve_data(shard, verb, body)).await,
+            Some(session) => return Box::pin(serve_traced(shard, session, verb, body)).await,
+        },
         _ => return Err(Unreadable),
     };
+    encoded(answer)
+}
+
+fn encoded(answer: Result<Vec<u8>, Stopped>) -> Result<Vec<u8>, Unreadable> {
     match answer {
         Ok(answer) => Ok(answer),
         Err(Stopped::Refused(refusal)) => Ok(answer::refusal(&refusal)),
         Err(Stopped::Unreadable) => Err(Unreadable),
     }
+}
+
+/// Serves a request for data that is traced, and writes what this node has done for it.
+async fn serve_traced(shard: &Shard, session: TracedSession, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    let topology = shard.topology();
+    let coordinator = topology.nodes().iter().find(|node| node.host_id == session.coordinator);
+    let from = coordinator.map_or_else(|| session.coordinator.to_string(), |node| format!("/{}", node.address));
+    let trace = shard.begin_part(session);
+    let serving = async {
+        shard.trace(|| format!("{} message received from {from}", verb.traced_name()));
+        let answer = encoded(Box::pin(serve_data(shard, verb, body)).await);
+        if let (Ok(answer), true) = (&answer, verb != Verb::BatchRemove) {
+            shard.trace(|| format!("Enqueuing response to {from}"));
+            shard.trace(|| {
+                format!("Sending {} message to {from} message size {} bytes", verb.traced_answer(), answer.len())
+            });
+        }
+        answer
+    };
+    let answer = shard.traced(&trace, serving).await;
+    shard.end_part(trace);
+    answer
 }
 
 async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Stopped> {
@@ -86,10 +115,14 @@ async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, S
         Verb::ReadFragments => read_fragments(shard, head, body).await,
         Verb::ReadDigest => read_digest(shard, head, body).await,
         _ => {
-            let (shard, body) = (shard.clone(), body.to_vec());
+            let (shard, body, trace) = (shard.clone(), body.to_vec(), shard.current_trace());
             let writing = runtime::spawn(async move {
                 let _pass = pass;
-                write(&shard, head, verb, body).await
+                let writing = write(&shard, head, verb, body);
+                match trace {
+                    None => writing.await,
+                    Some(trace) => shard.traced(&trace, writing).await,
+                }
             });
             writing.await
         }

@@ -1,4 +1,5 @@
-//! A trace as rows of `system_traces`: one in `sessions` and one per event in `events`, all in one mutation.
+//! A trace as rows of `system_traces`: one in `sessions` and one per event in `events`, all in one mutation. Each node
+//! that did something for the request writes its own events; its coordinator writes the session.
 //!
 //! The session of a request that could not be parsed has only its duration, as in Cassandra.
 
@@ -18,6 +19,15 @@ impl Shard {
     /// Ends a trace and writes it in the background. To be called when the answer was sent.
     pub fn end_trace(&self, trace: Trace) {
         let duration = trace.elapsed_micros();
+        self.write_trace(trace, Some(duration));
+    }
+
+    /// Ends the part of a trace that this node has in a request of another one, and writes it in the background.
+    pub(crate) fn end_part(&self, trace: Trace) {
+        self.write_trace(trace, None);
+    }
+
+    fn write_trace(&self, trace: Trace, duration: Option<i32>) {
         let Some(permit) = self.trace_writes().try_acquire(1) else { return };
         let Ok(pass) = self.enter() else { return };
         let shard = self.clone();
@@ -30,8 +40,8 @@ impl Shard {
     }
 }
 
-/// Writes a trace; `duration` is in microseconds.
-async fn write(shard: &Shard, trace: &Trace, duration: i32) -> Result<(), Failure> {
+/// Writes a trace; `duration` is in microseconds, `None` for a part of the trace of another node.
+async fn write(shard: &Shard, trace: &Trace, duration: Option<i32>) -> Result<(), Failure> {
     let schema = shard.schema();
     let table = system_table(&schema, "system_traces", "sessions");
     let terms = AckTerms { consistency: Consistency::Any, timeout: shard.config().write_timeout };
@@ -40,29 +50,31 @@ async fn write(shard: &Shard, trace: &Trace, duration: i32) -> Result<(), Failur
     write_mutations(shard, vec![Routed { mutation, table: table.clone(), counts: false }], &terms).await
 }
 
-fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: i32, now_in_seconds: i64) -> Mutation {
+fn mutation(shard: &Shard, schema: &Schema, trace: &Trace, duration: Option<i32>, now_in_seconds: i64) -> Mutation {
     let config = shard.config();
     let (address, port) = (inet(config.listen_address), i32::from(config.storage_port).to_be_bytes());
     let timestamp = shard.clock().timestamp();
     let mut mutation = MutationBuilder::new(shard.partitioner(), &trace.id());
 
     let sessions = system_table(schema, "system_traces", "sessions");
-    mutation.table(sessions.id);
-    let mut row = RowWriter::new(sessions, &[], timestamp);
-    row.expire(TTL_SECONDS, now_in_seconds).set("duration", duration.to_be_bytes());
-    if let Some(session) = &*trace.request() {
-        let started_at = trace.began_micros().div_euclid(1_000).to_be_bytes();
-        row.set("client", inet(trace.client()))
-            .set("command", "QUERY")
-            .set("coordinator", address.clone())
-            .set("coordinator_port", port)
-            .set("request", session.request)
-            .set("started_at", started_at);
-        for (name, value) in &session.parameters {
-            row.element("parameters", name.as_bytes(), value.as_bytes());
+    if let Some(duration) = duration {
+        mutation.table(sessions.id);
+        let mut row = RowWriter::new(sessions, &[], timestamp);
+        row.expire(TTL_SECONDS, now_in_seconds).set("duration", duration.to_be_bytes());
+        if let Some(session) = &*trace.request() {
+            let started_at = trace.began_micros().div_euclid(1_000).to_be_bytes();
+            row.set("client", inet(trace.client()))
+                .set("command", "QUERY")
+                .set("coordinator", address.clone())
+                .set("coordinator_port", port)
+                .set("request", session.request)
+                .set("started_at", started_at);
+            for (name, value) in &session.parameters {
+                row.element("parameters", name.as_bytes(), value.as_bytes());
+            }
         }
+        row.finish(&mut mutation);
     }
-    row.finish(&mut mutation);
 
     let events = system_table(schema, "system_traces", "events");
     mutation.table(events.id);

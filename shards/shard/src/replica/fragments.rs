@@ -3,6 +3,7 @@
 //! [`read_digest`] gives rows with the digest of what the read saw, [`read_fragments`] a block of fragments. Both read
 //! as [`super::read`] does, but for tables without storage, which no other replica has.
 
+use super::read::{trace_begin, trace_end};
 use super::row_sink::RowBlockSink;
 use super::{failure, wait_for_table};
 use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
@@ -21,6 +22,7 @@ pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<
     let (mut sink, mut digest) =
         (RowBlockSink::new(shard.partitioner(), &table, request), DigestSink::new(&table, &request.command));
     let (store, command) = (shard.store(), &request.command);
+    trace_begin(shard, &table, &command.partitions);
     let read = match store.read_fragments_now(command, &mut sink, &mut digest) {
         Some(end) => end,
         None => store.read_fragments(command, &mut sink, &mut digest).await,
@@ -32,6 +34,7 @@ pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<
         Partitions::Range(_) => Measure::LocalScan,
     };
     shard.metrics().read(&table.id, measure, began, rows.scanned);
+    trace_end(shard, rows.scanned);
     Ok(DigestReply { rows, digest: digest.finish() })
 }
 
@@ -40,6 +43,7 @@ pub(crate) async fn read_fragments(shard: &Shard, request: &FragmentRequest) -> 
     let table = wait_for_table(shard, request.command.table).await?;
     let mut block = FragmentBlockWriter::new(shard.partitioner(), request.bytes_max);
     let (store, command) = (shard.store(), &request.command);
+    trace_begin(shard, &table, &command.partitions);
     let read = match store.read_fragments_now(command, &mut EveryRow, &mut block) {
         Some(end) => end,
         None => store.read_fragments(command, &mut EveryRow, &mut block).await,

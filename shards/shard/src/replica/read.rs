@@ -57,7 +57,15 @@ async fn traced_read(
     request: &ReadRequest,
     sink: &mut RowBlockSink<'_>,
 ) -> Result<ReadEnd, engine::Error> {
-    match &request.command.partitions {
+    trace_begin(shard, table, &request.command.partitions);
+    let end = shard.store().read(&request.command, sink).await?;
+    trace_end(shard, sink.scanned());
+    Ok(end)
+}
+
+/// Adds to the request's trace, if it has one, that a read of the store begins.
+pub(super) fn trace_begin(shard: &Shard, table: &Table, partitions: &Partitions) {
+    match partitions {
         Partitions::Key(_) => {
             shard.trace(|| format!("Executing single-partition query on {}", table.name));
             shard.trace(|| "Acquiring sstable references".into());
@@ -67,10 +75,12 @@ async fn traced_read(
             shard.trace(|| format!("Executing seq scan across 0 sstables for {}", bounds(shard.partitioner(), range)));
         }
     }
-    let end = shard.store().read(&request.command, sink).await?;
-    let ScanCounts { live, dead, .. } = sink.scanned();
+}
+
+/// Adds to the request's trace, if it has one, what a read of the store has met.
+pub(super) fn trace_end(shard: &Shard, met: ScanCounts) {
+    let ScanCounts { live, dead, .. } = met;
     shard.trace(|| format!("Read {live} live rows and {dead} tombstone cells"));
-    Ok(end)
 }
 
 /// A range of tokens in Cassandra's words.

@@ -1,6 +1,7 @@
 //! Traces of a shard's requests: beginning them, and adding to the current one. `query_trace` has the steps.
 
 use super::Shard;
+use crate::peer::head::TracedSession;
 use crate::query_trace::{Event, Events, Trace, TracedRequest, in_slot};
 use model::value::BoundValue;
 use model::{ColumnSpec, QueryParameters};
@@ -22,6 +23,22 @@ impl Shard {
     /// Whether the current request is traced.
     pub(crate) fn is_traced(&self) -> bool {
         self.mailbox().tracing().is_on()
+    }
+
+    /// The trace of the current request.
+    pub(crate) fn current_trace(&self) -> Option<Trace> {
+        self.mailbox().tracing().get()
+    }
+
+    /// The trace of the current request, as other nodes are told of it.
+    pub(crate) fn traced_session(&self) -> Option<TracedSession> {
+        let id = self.current_trace()?.id();
+        (id != [0; 16]).then(|| TracedSession { id, coordinator: self.host_id() })
+    }
+
+    /// Begins the part of a trace that this node has in a request of another one.
+    pub(crate) fn begin_part(&self, session: TracedSession) -> Trace {
+        Trace::new(session.id, self.config().listen_address, runtime::now())
     }
 
     /// Adds an event to the current request's trace, if it has one.
