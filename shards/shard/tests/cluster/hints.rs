@@ -21,6 +21,7 @@ const PERIOD: Duration = Duration::from_millis(100);
 const DELIVERY: Duration = Duration::from_millis(400);
 
 fn often(config: &mut Config) {
+    config.hints.enabled = true;
     config.hints.flush_period = PERIOD;
 }
 
@@ -171,7 +172,7 @@ fn what_is_acknowledged_at_any_survives_a_crash_at_once() {
 
 #[test]
 fn any_is_not_acknowledged_by_what_is_not_kept() {
-    let mut world = three_nodes(|config| config.hints.enabled = false);
+    let mut world = three_nodes(|_| {});
     world.everywhere("CREATE KEYSPACE one WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     world.everywhere("CREATE TABLE one.t (a int PRIMARY KEY) WITH id = 00000009-0000-1000-8000-000000000000");
     world.announce(&[0]);

@@ -83,6 +83,8 @@ fn config(node: usize, tweak: fn(&mut Config)) -> Config {
         compaction_bytes_per_second: 0,
         ..Config::default()
     };
+    // What replicas miss stays missed in most tests.
+    config.hints.enabled = false;
     tweak(&mut config);
     config
 }
