@@ -40,8 +40,10 @@ impl SpeculativeRetry {
     }
 
     /// How long answers are waited for; `None` for as long as the request lasts. `latency` gives the time within which
-    /// a part of the table's reads has ended.
-    pub fn delay(self, latency: impl FnOnce(f64) -> Duration) -> Option<Duration> {
+    /// a part of the table's reads has ended, if it is known, and counts as `latency_max` otherwise or when it is
+    /// longer: reads that have waited for a silent replica would teach later ones to wait until their time has ended.
+    pub fn delay(self, latency: impl FnOnce(f64) -> Option<Duration>, latency_max: Duration) -> Option<Duration> {
+        let latency = |part| latency(part).map_or(latency_max, |latency| latency.min(latency_max));
         Some(match self {
             SpeculativeRetry::Never => return None,
             SpeculativeRetry::Always => Duration::ZERO,
@@ -66,11 +68,26 @@ fn milliseconds(text: &str) -> Option<Duration> {
 mod tests {
     use super::*;
 
+    const MAX: Duration = Duration::from_secs(2);
+
+    #[test]
+    fn an_unknown_or_long_latency_counts_as_the_longest() {
+        let delay = |text, latency: Option<u64>| {
+            let policy = SpeculativeRetry::parse(text).unwrap_or_else(|| panic!("{text}"));
+            policy.delay(|_| latency.map(Duration::from_millis), MAX).map(|delay| delay.as_millis())
+        };
+        assert_eq!(delay("99p", None), Some(2000));
+        assert_eq!(delay("99p", Some(2000)), Some(2000));
+        assert_eq!(delay("99p", Some(2001)), Some(2000));
+        assert_eq!(delay("MAX(99p,50ms)", Some(9000)), Some(2000));
+        assert_eq!(delay("3000ms", Some(9000)), Some(3000), "a time that the table names is kept");
+    }
+
     #[test]
     fn every_spelling_has_its_delay() {
         let delay = |text| {
             let policy = SpeculativeRetry::parse(text).unwrap_or_else(|| panic!("{text}"));
-            policy.delay(|part| Duration::from_secs_f64(part)).map(|delay| delay.as_millis())
+            policy.delay(|part| Some(Duration::from_secs_f64(part)), MAX).map(|delay| delay.as_millis())
         };
         assert_eq!(delay("NEVER"), None);
         assert_eq!(delay("NONE"), None);

@@ -220,8 +220,9 @@ impl Metrics {
     }
 
     /// How long reads of a table wait for answers before they ask one more replica, by its `speculative_retry`; `None`
-    /// for as long as a request lasts. While no latency of the table is known it is taken for `latency_unknown`.
-    pub(crate) fn read_patience(&self, table: &Table, latency_unknown: Duration) -> Option<Duration> {
+    /// for as long as a request lasts. While no latency of the table is known, or a longer one, it is taken for
+    /// `latency_max`.
+    pub(crate) fn read_patience(&self, table: &Table, latency_max: Duration) -> Option<Duration> {
         let now = runtime::now();
         self.with(&table.id, |histograms| {
             let known = histograms.1.get();
@@ -230,10 +231,10 @@ impl Metrics {
             }
             let latency = |part| {
                 let reads = histograms.distribution(Measure::CoordinatorRead, now);
-                if reads.count == 0 { latency_unknown } else { Duration::from_nanos(reads.percentile(part)) }
+                (reads.count > 0).then(|| Duration::from_nanos(reads.percentile(part)))
             };
             let policy = SpeculativeRetry::parse(&table.options.speculative_retry);
-            let delay = policy.and_then(|policy| policy.delay(latency));
+            let delay = policy.and_then(|policy| policy.delay(latency, latency_max));
             histograms.1.set(ReadPatience { at: Some(now), delay });
             delay
         })
