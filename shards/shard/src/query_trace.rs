@@ -3,8 +3,8 @@
 //! 1. The server begins a [`Trace`] and runs the request within it: while that future is polled, the shard's
 //!    [`TraceSlot`] holds the trace, and whatever serves the request adds events to it (`shard_state::tracing`).
 //! 2. A call to another core carries the time at which the request began; the events come back with the reply.
-//! 3. A request to another node names the session and the node that asks (`peer::head`). The other node serves it within
-//!    a trace of its own, whose events it writes itself.
+//! 3. A request to another node names the session and the node that asks (`peer::head`). The other node serves it
+//!    within a trace of its own, whose events it writes itself.
 //! 4. After the answer was sent, session and events are written into `system_traces` in the background
 //!    (`operations::trace_writes`).
 //!
