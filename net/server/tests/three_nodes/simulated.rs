@@ -32,8 +32,8 @@ impl SimulatedCluster {
     /// Starts the nodes one after the other, and lets gossip tell all of them that the others serve clients: of a node
     /// that was never told as up, nobody is told that it is down.
     pub(crate) fn start(layout: Layout) -> SimulatedCluster {
-        // The nodes that the answers were recorded from ran on one machine: a deletion through one of them is later than
-        // the row that another one wrote before it.
+        // The nodes that the answers were recorded from ran on one machine: a deletion through one of them is later
+        // than the row that another one wrote before it.
         let options = Options { buggify: false, clock_skew: Duration::ZERO, ..Options::default() };
         let sim = Sim::new(1, options);
         let mut cluster = SimulatedCluster { sim, layout };
