@@ -1,12 +1,16 @@
 //! The acceptor of Paxos: what a replica promises, accepts and commits for one partition of one table. Pure;
 //! `replica::paxos_acceptor` stores its state.
 //!
-//! 1. A ballot above all that the replica has heard of is promised: from then on nothing below it is accepted. The
-//!    answer says what was accepted but not committed, and what was committed last.
+//! 1. A ballot that is later than all that the replica has heard of, by a microsecond at least, is promised: from then
+//!    on nothing below it is accepted. The answer says what was accepted but not committed, and what was committed last.
 //! 2. A proposal is accepted unless a higher ballot was promised.
 //! 3. A commit, which a majority has accepted, is applied and remembered; accepted proposals up to it are forgotten.
 //!
 //! With a single replica, accepting is deciding: a proposal is then accepted and committed in one step.
+//!
+//! State and changes are stored with the ballot's microsecond as their timestamp, and of equal timestamps the larger
+//! value would win. So a replica promises one ballot of a microsecond; then at most one of them has the promises of a
+//! majority and is ever proposed.
 //!
 //! Invariants: the highest ballot heard of never goes down; an answer is given only when the state that it describes is
 //! durable. The promise of an only replica need not be durable: every proposer with a lower ballot waits for the same
@@ -56,7 +60,7 @@ pub(crate) enum Promise<U> {
         /// What was committed last.
         committed: Option<Proposal<U>>,
     },
-    /// The replica has heard of this ballot, which is not below the one that asked.
+    /// The replica has heard of this ballot, which is not a microsecond before the one that asked.
     Refused(Ballot),
 }
 
@@ -79,7 +83,7 @@ impl<U: Clone> Acceptor<U> {
 
     /// Asks for the promise to accept nothing below `ballot`.
     pub(crate) fn prepare(&mut self, ballot: Ballot) -> Promise<U> {
-        if let Some(latest) = self.latest().filter(|latest| *latest >= ballot) {
+        if let Some(latest) = self.latest().filter(|latest| latest.micros() >= ballot.micros()) {
             return Promise::Refused(latest);
         }
         self.promised = Some(ballot);
@@ -134,6 +138,19 @@ mod tests {
 
     fn proposal(micros: i64, update: u32) -> Proposal<u32> {
         Proposal { ballot: at(micros), update: Some(update) }
+    }
+
+    #[test]
+    fn one_ballot_of_a_microsecond_is_promised() {
+        let ballots = [1 << 40, 3 << 40, 2 << 40].map(|random| Ballot::new(5, Scope::Global, random));
+        for first in ballots {
+            let mut acceptor = Acceptor::<u32>::default();
+            assert!(matches!(acceptor.prepare(first), Promise::Promised { .. }));
+            for other in ballots {
+                assert_eq!(acceptor.prepare(other), Promise::Refused(first));
+            }
+            assert!(matches!(acceptor.prepare(at(6)), Promise::Promised { .. }));
+        }
     }
 
     #[test]

@@ -39,6 +39,9 @@ use runtime::ShardId;
 use std::cell::Cell;
 use std::rc::Rc;
 
+/// How many microseconds a ballot is above one that was heard of, at most.
+const ABOVE_MAX: u64 = 16;
+
 /// The progress of a round; `None` while it waits for the partition's lock.
 type RoundProgress = Option<CasProgress>;
 
@@ -243,11 +246,13 @@ async fn round(
 }
 
 /// A ballot of the current time, above `above`. If it must be ahead of the clock, the clock itself is not advanced, so
-/// that one node with a wrong clock does not drag the others along.
+/// that one node with a wrong clock does not drag the others along. Rounds that heard of the same ballot rarely choose
+/// the same microsecond, of which one ballot is promised.
 fn ballot(shard: &Shard, scope: Scope, above: Option<Ballot>) -> Ballot {
-    let now = shard.clock().timestamp();
-    let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(1)));
-    Ballot::new(micros, scope, runtime::rng::u64())
+    let (now, random) = (shard.clock().timestamp(), runtime::rng::u64());
+    let step = 1 + (random % ABOVE_MAX) as i64;
+    let micros = above.map_or(now, |above| now.max(above.micros().saturating_add(step)));
+    Ballot::new(micros, scope, random)
 }
 
 /// Does a step of a round that another node runs about a partition of this core. Must be polled to its end.
