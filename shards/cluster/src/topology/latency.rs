@@ -6,8 +6,8 @@
 //! 2. A node's latency is a moving average of its samples.
 //! 3. A node is slow if its latency exceeds that of the fastest other one in its data centre by the threshold, and by
 //!    [`SLOWER_MIN`].
-//! 4. To see whether a slow node still is, it counts as fast again after [`PROBE_FIRST`], until the next sample; each
-//!    time in vain doubles the wait, up to [`PROBE_LAST`].
+//! 4. To see whether a slow node still is, one read may ask it again after [`PROBE_FIRST`]; each time in vain doubles
+//!    the wait, up to [`PROBE_LAST`].
 //!
 //! Times are those of one clock that never goes back, from any beginning.
 
@@ -70,6 +70,8 @@ struct NodeLatency {
     slow_until: Duration,
     /// For how long it was slow last; zero if it was found fast since.
     slow_for: Duration,
+    /// Whether the next read may ask it, though it has been slow.
+    is_tried: bool,
 }
 
 impl NodeLatencies {
@@ -97,6 +99,19 @@ impl NodeLatencies {
         self.slow[usize::from(node.0)].get()
     }
 
+    /// Notes that a node is asked at `now`. If that is to see whether it is still slow, no other read asks it meanwhile.
+    pub fn asked(&self, node: NodeIndex, now: Duration) {
+        let at = usize::from(node.0);
+        if self.options.is_none() || self.slow[at].get() {
+            return;
+        }
+        let node = &mut self.nodes.borrow_mut()[at];
+        if node.is_tried {
+            self.slow[at].set(true);
+            node.slow_until = now + PROBE_LAST;
+        }
+    }
+
     /// Takes the time in which a node has answered, at `now`.
     pub fn answered(&self, node: NodeIndex, took: Duration, now: Duration) {
         self.sample(node, |_| true, took, now);
@@ -115,12 +130,15 @@ impl NodeLatencies {
             self.slow.iter().for_each(|slow| slow.set(false));
         }
         let mut nodes = self.nodes.borrow_mut();
-        let own = &mut nodes[usize::from(node.0)].average;
-        if own.is_some_and(|average| !counts(average)) {
+        let own = &mut nodes[usize::from(node.0)];
+        if own.average.is_some_and(|average| !counts(average)) {
             return;
         }
-        let average = own.map_or(took, |average| (average * (SAMPLE_PARTS - 1) + took) / SAMPLE_PARTS);
-        *own = Some(average);
+        if std::mem::take(&mut own.is_tried) {
+            self.slow[usize::from(node.0)].set(false);
+        }
+        let average = own.average.map_or(took, |average| (average * (SAMPLE_PARTS - 1) + took) / SAMPLE_PARTS);
+        own.average = Some(average);
         let others = (0..nodes.len()).filter(|at| *at != usize::from(node.0));
         let fastest = others.filter_map(|at| nodes[at].average).min();
         let may_be_slow = !self.is_slow(node) && fastest.is_some_and(|fastest| average > fastest + SLOWER_MIN);
@@ -136,7 +154,7 @@ impl NodeLatencies {
             if self.slow[at].get() {
                 if now >= nodes[at].slow_until {
                     self.slow[at].set(false);
-                    nodes[at].average = None;
+                    (nodes[at].average, nodes[at].is_tried) = (None, true);
                 }
                 continue;
             }
@@ -212,6 +230,26 @@ mod tests {
         }
         assert_eq!(tried, [1, 3, 7, 15], "after one second, then two, four and eight");
         assert!(slow(&latencies).is_empty());
+    }
+
+    #[test]
+    fn one_read_tries_a_slow_node() {
+        let latencies = latencies();
+        let others = |now| [0, 2].iter().for_each(|node| latencies.answered(NodeIndex(*node), FAST, now));
+        others(millis(1));
+        latencies.answered(NodeIndex(1), LATE, millis(2));
+        assert_eq!(slow(&latencies), [1]);
+        others(millis(1_100));
+        assert!(slow(&latencies).is_empty(), "it may be tried");
+        latencies.asked(NodeIndex(0), millis(1_100));
+        latencies.asked(NodeIndex(1), millis(1_100));
+        assert_eq!(slow(&latencies), [1], "by one read");
+        others(millis(1_300));
+        assert_eq!(slow(&latencies), [1], "as long as that has no answer");
+        latencies.answered(NodeIndex(1), FAST, millis(1_400));
+        assert!(slow(&latencies).is_empty());
+        latencies.asked(NodeIndex(1), millis(1_500));
+        assert!(slow(&latencies).is_empty(), "it is asked like the others");
     }
 
     #[test]

@@ -17,7 +17,9 @@ pub(crate) struct AwaitedReplica<'t> {
 impl AwaitedReplica<'_> {
     /// A node that is asked now.
     pub(crate) fn new(topology: &Topology, node: NodeIndex) -> AwaitedReplica<'_> {
-        AwaitedReplica { topology, node, since: runtime::now(), is_awaited: true }
+        let now = runtime::now();
+        topology.latencies().asked(node, since_begin(now));
+        AwaitedReplica { topology, node, since: now, is_awaited: true }
     }
 
     /// Takes the answer. Other failures than that there was none in time say nothing of how long an answer takes.
