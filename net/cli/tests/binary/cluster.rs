@@ -374,6 +374,8 @@ async fn a_node_is_killed_comes_back_and_leaves() {
     // Both seeds start from nothing at once, and so does a node that finds no cluster yet.
     cluster.start_together([&[], &[], &["join_ring=false"]]);
     cluster.until_letters(1, "UJ", "127.0.22.3");
+    // The others hear of it before it does itself.
+    cluster.until_letters(3, "UJ", "127.0.22.3");
     assert!(cluster.tool(3, &["info"]).1.contains("Token                  : (node is not joined to the cluster)\n"));
     assert_eq!(cluster.tool(3, &["join"]), (0, String::new(), String::new()));
     let joined = "nodetool: This node has already joined the ring.\n";

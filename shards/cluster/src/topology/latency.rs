@@ -99,7 +99,8 @@ impl NodeLatencies {
         self.slow[usize::from(node.0)].get()
     }
 
-    /// Notes that a node is asked at `now`. If that is to see whether it is still slow, no other read asks it meanwhile.
+    /// Notes that a node is asked at `now`. If that is to see whether it is still slow, no other read asks it
+    /// meanwhile.
     pub fn asked(&self, node: NodeIndex, now: Duration) {
         let at = usize::from(node.0);
         if self.options.is_none() || self.slow[at].get() {

@@ -2,7 +2,8 @@
 //! `replica::paxos_acceptor` stores its state.
 //!
 //! 1. A ballot that is later than all that the replica has heard of, by a microsecond at least, is promised: from then
-//!    on nothing below it is accepted. The answer says what was accepted but not committed, and what was committed last.
+//!    on nothing below it is accepted. The answer says what was accepted but not committed, and what was committed
+//!    last.
 //! 2. A proposal is accepted unless a higher ballot was promised.
 //! 3. A commit, which a majority has accepted, is applied and remembered; accepted proposals up to it are forgotten.
 //!

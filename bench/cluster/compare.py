@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+"""What requests cost on three nodes of Helenus and on three of Cassandra: operations per CPU-second of all three servers.
+
+    CASSANDRA=SCRIPT python3 bench/cluster/compare.py HELENUS [--seconds 10] [--only helenus|cassandra] [--directory DIR]
+
+Three replicas at LOCAL_QUORUM, asked by `helenus bench` with a connection to every node, each request sent to a replica of its
+key. One server after the other; the other one does not run. Both write their commit logs periodically, as Cassandra does by
+default. Also prints how long CREATE TABLE takes on the idle cluster, by one client of one node (median of 40).
+
+CASSANDRA names a script with the verbs `start DIR IP` and `stop DIR IP`, which heeds SEEDS, HEAP and JMX and writes the id of
+the process to DIR/pid."""
+import argparse
+import asyncio
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import time
+
+import cql
+from nodes import Cluster
+
+COUNT = 3
+REPLICATION = "{'class': 'SimpleStrategy', 'replication_factor': 3}"
+# Name, and options of `helenus bench run`.
+WORKS = [
+    ("write", ["--workload", "standard", "--ratio", "write=1", "--keys", "50000"]),
+    ("cached read", ["--workload", "standard", "--populate", "--ratio", "read=1", "--keys", "50000"]),
+    ("mixed", ["--workload", "standard", "--ratio", "read=1,write=1", "--keys", "50000"]),
+    ("counter", ["--workload", "counter", "--ratio", "write=1", "--keys", "50000"]),
+    ("LWT", ["--workload", "lwt", "--populate", "--ratio", "update=1", "--keys", "5000", "--depth", "1"]),
+]
+TABLES = 40
+CREATE = f"CREATE KEYSPACE ddl WITH replication = {REPLICATION}"
+
+
+class Helenus:
+    name = "Helenus"
+
+    def __init__(self, binary, directory):
+        options = ["--cores", "1", "--memory", "1G", "-D", "commitlog_sync=periodic"]
+        self.cluster = Cluster(binary, f"{directory}/helenus", "127.0.78.", COUNT, options)
+        self.addresses = [node.address for node in self.cluster.nodes]
+
+    def start(self):
+        self.cluster.start()
+
+    def stop(self):
+        self.cluster.stop()
+
+    @property
+    def pids(self):
+        return [node.pid for node in self.cluster.nodes]
+
+
+class Cassandra:
+    name = "Cassandra"
+
+    def __init__(self, script, directory):
+        self.script, self.directory = script, f"{directory}/cassandra"
+        self.addresses = [f"127.0.79.{at + 1}" for at in range(COUNT)]
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self.started = []
+
+    def run(self, verb, at):
+        heap = os.environ.get("HEAP", "1G")
+        environment = dict(os.environ, SEEDS=self.addresses[0], HEAP=heap, JMX=str(7790 + at))
+        command = [self.script, verb, f"{self.directory}/n{at}", self.addresses[at]]
+        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
+
+    def start(self):
+        for at in range(COUNT):
+            self.started.append(at)
+            self.run("start", at)
+
+    def stop(self):
+        for at in reversed(self.started):
+            self.run("stop", at)
+
+    @property
+    def pids(self):
+        pids = []
+        for at in range(COUNT):
+            with open(f"{self.directory}/n{at}/pid") as file:
+                pids.append(int(file.read()))
+        return pids
+
+
+async def create_tables(address):
+    """The milliseconds that each of some CREATE TABLE took, in ascending order."""
+    connection = await cql.Connection.open(address)
+    await connection.query(CREATE)
+    times = []
+    for at in range(TABLES):
+        began = time.monotonic()
+        await connection.query(f"CREATE TABLE ddl.t{at} (k int PRIMARY KEY)")
+        times.append((time.monotonic() - began) * 1000)
+    connection.close()
+    return sorted(times)
+
+
+def bench(binary, server, seconds, options, report):
+    """Runs one work and returns its report; None if there was none."""
+    command = [binary, "bench", "run", "--consistency", "LOCAL_QUORUM", "--token-aware", "--quiet", "--json", report]
+    command += ["--duration", f"{seconds}s", "--warmup", f"{seconds}s", "--replication", REPLICATION, *options]
+    for address in server.addresses:
+        command += ["--host", address]
+    for pid in server.pids:
+        command += ["--pid", str(pid)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if not os.path.exists(report):
+        print(done.stdout + done.stderr)
+        return None
+    with open(report) as file:
+        return json.load(file)
+
+
+def measure(binary, server, seconds, directory):
+    times = asyncio.run(create_tables(server.addresses[0]))
+    print(f"{server.name}: CREATE TABLE {statistics.median(times):.1f} ms, 95% {times[TABLES * 95 // 100]:.1f} ms", flush=True)
+    for name, options in WORKS:
+        found = bench(binary, server, seconds, options, f"{directory}/report.json")
+        if found is None:
+            continue
+        cost, rate = found["server"]["operations_per_cpu_second"], found["operations_per_second"]
+        failed = f", {found['failed']} failed: {found['errors']}" if found["failed"] else ""
+        print(f"{server.name}: {name}: {cost:,.0f} per CPU-second, {rate:,.0f} a second, {found['verdict']}{failed}", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("helenus")
+    parser.add_argument("--seconds", type=int, default=10)
+    parser.add_argument("--only", choices=["helenus", "cassandra"])
+    parser.add_argument("--directory", default="/tmp/helenus-compare")
+    arguments = parser.parse_args()
+    os.makedirs(arguments.directory, exist_ok=True)
+    servers = []
+    if arguments.only != "cassandra":
+        servers.append(Helenus(arguments.helenus, arguments.directory))
+    if arguments.only != "helenus":
+        servers.append(Cassandra(os.environ["CASSANDRA"], arguments.directory))
+    for server in servers:
+        try:
+            server.start()
+            measure(arguments.helenus, server, arguments.seconds, arguments.directory)
+        finally:
+            server.stop()
+
+
+if __name__ == "__main__":
+    main()
