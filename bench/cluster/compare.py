@@ -32,6 +32,7 @@ WORKS = [
     ("LWT", ["--workload", "lwt", "--populate", "--ratio", "update=1", "--keys", "5000", "--depth", "1"]),
 ]
 TABLES = 40
+ATTEMPTS, AGREEMENT_SECONDS = 4, 2
 CREATE = f"CREATE KEYSPACE ddl WITH replication = {REPLICATION}"
 
 
@@ -108,12 +109,17 @@ def bench(binary, server, seconds, options, report):
         command += ["--host", address]
     for pid in server.pids:
         command += ["--pid", str(pid)]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if not os.path.exists(report):
-        print(done.stdout + done.stderr)
-        return None
-    with open(report) as file:
-        return json.load(file)
+    if os.path.exists(report):
+        os.remove(report)
+    # Nodes of Cassandra do not know a new table at once, and then the run does not begin.
+    for _ in range(ATTEMPTS):
+        done = subprocess.run(command, capture_output=True, text=True)
+        if os.path.exists(report):
+            with open(report) as file:
+                return json.load(file)
+        time.sleep(AGREEMENT_SECONDS)
+    print(done.stdout + done.stderr)
+    return None
 
 
 def measure(binary, server, seconds, directory):
