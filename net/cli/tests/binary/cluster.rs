@@ -19,6 +19,7 @@ use scylla::client::session::Session;
 use scylla::client::session_builder::SessionBuilder;
 use scylla::policies::host_filter::AllowListHostFilter;
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -132,10 +133,10 @@ impl Cluster {
     /// The rows of a statement, each as JSON.
     async fn query(&mut self, number: usize, text: &str) -> Vec<String> {
         let address = format!("{}:9042", self.addresses[number - 1]);
-        if !self.sessions.contains_key(&number) {
+        if let Entry::Vacant(vacant) = self.sessions.entry(number) {
             let filter = AllowListHostFilter::new([address.as_str()]).expect("an address");
             let builder = SessionBuilder::new().known_node(&address).host_filter(Arc::new(filter));
-            self.sessions.insert(number, builder.build().await.expect("a session"));
+            vacant.insert(builder.build().await.expect("a session"));
         }
         let result = self.sessions[&number].query_unpaged(text, &[]).await;
         let result = result.unwrap_or_else(|error| panic!("node {number}: {text}: {error}"));

@@ -39,7 +39,8 @@ fn sets<const N: usize>(sets: [&[u16]; N]) -> BTreeSet<Vec<u16>> {
 #[test]
 fn two_nodes_of_other_racks_keep_a_batch() {
     use BatchLogStrategy::{Dynamic, DynamicRemote, PreferLocal as LocalToo, RandomRemote as Remote};
-    let cases: [(&[&str], BatchLogStrategy, BTreeSet<Vec<u16>>); 12] = [
+    type Case = (&'static [&'static str], BatchLogStrategy, BTreeSet<Vec<u16>>);
+    let cases: [Case; 12] = [
         (&["r1"], Remote, sets([&[0]])),
         (&["r1", "r1"], Remote, sets([&[0, 1]])),
         (&["r1", "r2", "r3"], Remote, sets([&[1, 2]])),

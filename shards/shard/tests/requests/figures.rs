@@ -233,7 +233,7 @@ fn what_gossip_knows_of_a_node_is_a_row_on_every_core() {
         None,
     ];
     for core in 0..2 {
-        assert_eq!(world.rows_on(core, query), [row.clone()]);
+        assert_eq!(world.rows_on(core, query), std::slice::from_ref(&row));
     }
 }
 
