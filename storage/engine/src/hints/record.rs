@@ -41,7 +41,7 @@ pub struct Hint<'a> {
     pub mutation: &'a [u8],
 }
 
-/// Appends a hint to `out`, without its checksums: [`seal`] adds them.
+/// Appends a hint to `out`, without its checksums: `seal` adds them.
 ///
 /// # Panics
 /// If the mutation is empty, or longer than any mutation.
