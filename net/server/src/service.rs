@@ -122,16 +122,17 @@ impl Service {
                 runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
             ]);
         }
-        gossip.set_rpc_ready(listening.is_some());
-        tracing::info!("Startup complete");
-        ready(&Ready { listening, shards: runtime::shard_count() });
-
+        // Who waits for the node to be ready may send a command or ask for metrics at once.
         let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);
         let listener = admin::listener::listen(&node).await;
         let commands =
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
         let listener = http::listen(&node).await;
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
+        gossip.set_rpc_ready(listening.is_some());
+        tracing::info!("Startup complete");
+        ready(&Ready { listening, shards: runtime::shard_count() });
+
         let mut drain = pin!(node.drain.wait());
         let mut is_drained = false;
         loop {
