@@ -19,6 +19,8 @@ mod decisions;
 mod failures;
 #[path = "cluster/hints.rs"]
 mod hints;
+#[path = "cluster/read_repair.rs"]
+mod read_repair;
 #[path = "cluster/statements.rs"]
 mod statements;
 #[path = "cluster/traces.rs"]

@@ -326,6 +326,8 @@ impl Gathered {
         })?;
         let repaired = counter("helenus_reads_repaired", "Reads for which replicas were written what they lacked");
         self.by_shard(encoder, repaired, |metrics| metrics.reads_repaired)?;
+        let speculated = counter("helenus_repairs_speculated", "Repairs that were sent to further replicas as well");
+        self.by_shard(encoder, speculated, |metrics| metrics.repairs_speculated)?;
         let differed = counter("helenus_digests_differed", "Reads of repaired tables whose replicas differed");
         self.by_shard(encoder, differed, |metrics| metrics.digests_differed)?;
         let speculated = counter("helenus_reads_speculated", "Reads that asked one more replica as answers were late");

@@ -9,7 +9,7 @@
 //! 4. If they differ, those that answered are asked again, for all that they have of what is read
 //!    ([`PartitionReadPlan::merge`]), as often as it takes.
 
-use super::tally::{Member, OnlyReplica, State, Tally, reason_of, timed_out_text};
+use super::tally::{Member, OnlyReplica, State, Tally, read_timed_out, reason_of};
 use crate::consistency::{Requirement, Scope};
 use crate::placement::{Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
@@ -157,6 +157,14 @@ impl PartitionReadPlan {
         self.reads().expired()
     }
 
+    /// The replicas, and which of them have answered.
+    pub(super) fn tally(&self) -> Tally {
+        match &self.asked {
+            Asked::Only(only) => only.tally(),
+            Asked::Several(reads) => reads.tally.clone(),
+        }
+    }
+
     #[cold]
     fn reads(&mut self) -> &mut Reads {
         if let Asked::Only(only) = self.asked {
@@ -302,13 +310,7 @@ impl Reads {
     }
 
     fn timed_out(&self) -> Failure {
-        let received = self.tally.received();
-        Failure::new(ErrorCode::ReadTimeout, timed_out_text(received)).with(Detail::ReadTimeout {
-            consistency: self.tally.level(),
-            received,
-            block_for: self.tally.block_for(),
-            data_present: self.has_rows,
-        })
+        read_timed_out(&self.tally, self.has_rows)
     }
 }
 

@@ -4,7 +4,7 @@ use crate::consistency::{Levels, Requirement, Scope, number};
 use crate::placement::{Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::{Detail, FailureReason};
-use model::{Consistency, Failure};
+use model::{Consistency, ErrorCode, Failure};
 use smallvec::SmallVec;
 use std::fmt::Write;
 
@@ -182,7 +182,7 @@ impl Tally {
         }
         (self.received, self.open) = (0, 0);
         for quorum in self.rare.iter_mut().flat_map(|rare| &mut rare.quorums) {
-            (quorum.missing, quorum.open) = (quorum.quorum, 0);
+            *quorum = quorum.unasked();
         }
         for at in 0..self.members.len() {
             match self.members[at].state {
@@ -191,6 +191,15 @@ impl Tally {
                 State::Spare | State::Failed => {}
             }
         }
+    }
+
+    /// The same replicas for another question, none of them asked.
+    pub(super) fn unasked(&self) -> Tally {
+        let mut members = self.members.clone();
+        members.iter_mut().for_each(|member| member.state = State::Spare);
+        let quorums: Vec<OpenQuorum> = self.quorums().iter().map(OpenQuorum::unasked).collect();
+        let rare = (!quorums.is_empty()).then(|| Box::new(Rare { quorums, failures: Vec::new() }));
+        Tally { requirement: self.requirement, members, received: 0, open: 0, rare }
     }
 
     /// The position of a spare replica whose answer counts like that of one in `data_center`.
@@ -320,12 +329,27 @@ impl Rare {
     }
 }
 
+impl OpenQuorum {
+    /// The same majority before any replica was asked.
+    fn unasked(&self) -> OpenQuorum {
+        OpenQuorum { data_center: self.data_center, quorum: self.quorum, missing: self.quorum, open: 0 }
+    }
+}
+
 /// Why a replica failed, as its failure tells.
 pub(super) fn reason_of(failure: &Failure) -> FailureReason {
     match &failure.detail {
         Detail::Replica { reason } => *reason,
         _ => FailureReason::Unknown,
     }
+}
+
+/// The failure of a read that took too long; `data_present`: a replica has given its data.
+pub(super) fn read_timed_out(tally: &Tally, data_present: bool) -> Failure {
+    let received = tally.received();
+    let (consistency, block_for) = (tally.level(), tally.block_for());
+    let detail = Detail::ReadTimeout { consistency, received, block_for, data_present };
+    Failure::new(ErrorCode::ReadTimeout, timed_out_text(received)).with(detail)
 }
 
 /// The text of a request that took too long.

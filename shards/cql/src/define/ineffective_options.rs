@@ -1,7 +1,7 @@
 //! Table options that are checked, kept and shown but change nothing here, and the warning about them.
 //!
-//! SSTables are always checked and indexed as a whole, blocks of SSTables have one cache, and a write always goes to
-//! all replicas: there is nothing that these options could choose.
+//! SSTables are always checked and indexed as a whole, and blocks of SSTables have one cache: there is nothing that
+//! these options could choose.
 
 use crate::ast::Property;
 use model::schema::TableOptions;
@@ -12,7 +12,6 @@ use model::schema::TableOptions;
 pub(super) fn warning(properties: &[Property], options: &TableOptions) -> Option<String> {
     let default = TableOptions::default();
     let is_changed = [
-        ("additional_write_policy", options.additional_write_policy != default.additional_write_policy),
         ("caching", options.caching != default.caching),
         ("crc_check_chance", options.crc_check_chance != default.crc_check_chance),
         ("max_index_interval", options.max_index_interval != default.max_index_interval),

@@ -25,6 +25,7 @@ mod gathering;
 pub(crate) mod hints;
 mod index_candidates;
 pub(crate) mod read;
+mod read_repair;
 mod reconciling;
 pub(crate) mod remote;
 mod replication;

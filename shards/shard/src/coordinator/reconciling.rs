@@ -1,8 +1,8 @@
 //! Reads that merge what several replicas have, and repair of those that lack some of it.
 //!
 //! 1. Every replica of the plan is asked for fragments; a node gives a block of each of its cores.
-//! 2. What each replica lacks is written to it, and waited for, if the table's `read_repair` is BLOCKING: so whoever
-//!    reads later from other replicas of the same level does not see less than this read.
+//! 2. What each replica lacks is written to it, and waited for (`read_repair`), if the table's `read_repair` is
+//!    BLOCKING: so whoever reads later from other replicas of the same level does not see less than this read.
 //! 3. The merged fragments are shaped as those of one replica with everything are. If limits of one replica hid rows
 //!    that the others lack, the replicas are asked again behind what is known.
 //!
@@ -12,7 +12,6 @@
 use super::fragments;
 use super::gathering::{Patience, Unread, gather};
 use super::remote::Asked;
-use crate::messages::Request;
 use crate::messages::data::FragmentRequest;
 use crate::shard_state::Shard;
 use cluster::placement::{Replica, TablePlacement};
@@ -21,8 +20,7 @@ use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::shape::lacking::{Answer, Repairs};
 use model::shape::reconcile::ReconcilingRead;
-use model::{Failure, Mutation, Table};
-use runtime::ShardId;
+use model::{Failure, Table};
 use runtime::sync::join_all;
 use std::rc::Rc;
 
@@ -120,38 +118,5 @@ impl Reconciling<'_> {
         let asked = Asked::until(topology, replica.node, self.patience.deadline);
         let reads = cores.iter().map(|core| asked.read_fragments(self.shard, *core, &request));
         join_all(reads.collect()).await.into_iter().collect()
-    }
-
-    /// Writes to each replica what it lacks. Fails as a read does that is out of time, if too few replicas have all of
-    /// it then.
-    async fn repair(
-        &self,
-        plan: &mut PartitionReadPlan,
-        replicas: &[Replica],
-        lacking: Vec<Vec<Mutation>>,
-    ) -> Result<(), Failure> {
-        if lacking.iter().all(Vec::is_empty) {
-            return Ok(());
-        }
-        self.shard.metrics().reads_repaired.increment();
-        let all = replicas
-            .iter()
-            .zip(lacking)
-            .flat_map(|(replica, mutations)| mutations.into_iter().map(|mutation| self.repair_one(*replica, mutation)));
-        let left = self.patience.deadline.since(runtime::now());
-        let written = runtime::timeout(left, join_all(all.collect())).await;
-        match written.is_some_and(|written| written.iter().all(Result::is_ok)) {
-            true => Ok(()),
-            false => Err(plan.expired()),
-        }
-    }
-
-    async fn repair_one(&self, replica: Replica, mutation: Mutation) -> Result<(), Failure> {
-        let topology = self.placement.keyspace().topology();
-        if replica.node == topology.here() {
-            let owner = ShardId(self.placement.shard_of(replica.node, mutation.token()));
-            return self.shard.call(owner, Request::Mutate { mutation, system: false }).await.done();
-        }
-        Asked::until(topology, replica.node, self.patience.deadline).repair(self.shard, &mutation).await
     }
 }

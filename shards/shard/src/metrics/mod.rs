@@ -34,7 +34,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// How often the time is worked out that reads of a table wait before they ask one more replica.
+/// How often the times are worked out that reads of a table wait before they turn to further replicas.
 const PATIENCE_INTERVAL: Duration = Duration::from_secs(1);
 /// Tables for which a shard has room at first.
 const TABLES_MIN: usize = 64;
@@ -88,13 +88,18 @@ impl Measure {
     }
 }
 
-/// The histograms of one table, by measure, and how long its reads wait for answers before they ask one more replica.
+/// The histograms of one table, by measure, and how long its reads wait for answers, and then for acknowledgements of
+/// repairs, before they turn to further replicas.
 #[derive(Default)]
-struct TableHistograms([Histogram; KINDS], Cell<ReadPatience>);
+struct TableHistograms([Histogram; KINDS], [Cell<TablePatience>; 2]);
+
+/// The positions of the times that reads wait.
+const FOR_ANSWERS: usize = 0;
+const FOR_REPAIRS: usize = 1;
 
 /// When the time that reads wait was worked out, and that time; `None` for as long as a request lasts.
 #[derive(Clone, Copy, Default)]
-struct ReadPatience {
+struct TablePatience {
     at: Option<Instant>,
     delay: Option<Duration>,
 }
@@ -197,6 +202,8 @@ pub(crate) struct Metrics {
     pub(crate) running: Running,
     /// Reads for which replicas were written what they lacked.
     pub(crate) reads_repaired: Counter,
+    /// Repairs of partitions that were sent to further replicas, because others were late or failed.
+    pub(crate) repairs_speculated: Counter,
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub(crate) digests_differed: Counter,
     /// Reads that asked one more replica because answers were late.
@@ -223,19 +230,38 @@ impl Metrics {
     /// for as long as a request lasts. While no latency of the table is known, or a longer one, it is taken for
     /// `latency_max`.
     pub(crate) fn read_patience(&self, table: &Table, latency_max: Duration) -> Option<Duration> {
+        let policy = &table.options.speculative_retry;
+        self.patience(table, FOR_ANSWERS, policy, Measure::CoordinatorRead, latency_max)
+    }
+
+    /// How long reads of a table wait for replicas that they have sent repairs, before they send these to further ones,
+    /// by its `additional_write_policy` and the latency of its writes; otherwise as [`Metrics::read_patience`].
+    pub(crate) fn repair_patience(&self, table: &Table, latency_max: Duration) -> Option<Duration> {
+        let policy = &table.options.additional_write_policy;
+        self.patience(table, FOR_REPAIRS, policy, Measure::CoordinatorWrite, latency_max)
+    }
+
+    fn patience(
+        &self,
+        table: &Table,
+        at: usize,
+        policy: &str,
+        measure: Measure,
+        latency_max: Duration,
+    ) -> Option<Duration> {
         let now = runtime::now();
         self.with(&table.id, |histograms| {
-            let known = histograms.1.get();
+            let known = histograms.1[at].get();
             if known.at.is_some_and(|at| now.since(at) < PATIENCE_INTERVAL) {
                 return known.delay;
             }
             let latency = |part| {
-                let reads = histograms.distribution(Measure::CoordinatorRead, now);
-                (reads.count > 0).then(|| Duration::from_nanos(reads.percentile(part)))
+                let operations = histograms.distribution(measure, now);
+                (operations.count > 0).then(|| Duration::from_nanos(operations.percentile(part)))
             };
-            let policy = SpeculativeRetry::parse(&table.options.speculative_retry);
+            let policy = SpeculativeRetry::parse(policy);
             let delay = policy.and_then(|policy| policy.delay(latency, latency_max));
-            histograms.1.set(ReadPatience { at: Some(now), delay });
+            histograms.1[at].set(TablePatience { at: Some(now), delay });
             delay
         })
     }

@@ -41,6 +41,8 @@ pub struct ShardMetrics {
     pub statements: (u64, u64),
     /// Reads for which replicas were written what they lacked.
     pub reads_repaired: u64,
+    /// Repairs of partitions that were sent to further replicas, because others were late or failed.
+    pub repairs_speculated: u64,
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub digests_differed: u64,
     /// Reads that asked one more replica because answers were late.

@@ -96,6 +96,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         calls: mailbox.sent(),
         statements: (metrics.prepared_runs.get(), metrics.regular_runs.get()),
         reads_repaired: metrics.reads_repaired.get(),
+        repairs_speculated: metrics.repairs_speculated.get(),
         digests_differed: metrics.digests_differed.get(),
         reads_speculated: metrics.reads_speculated.get(),
         mutations_missed: metrics.mutations_missed.get(),

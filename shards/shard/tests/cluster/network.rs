@@ -30,6 +30,15 @@ impl Envelope {
     }
 }
 
+/// What becomes of a request instead of being served.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// It reaches nobody, and nobody says so.
+    Lost,
+    /// The node says that it cannot serve it.
+    Refused,
+}
+
 /// All links. Clones share them.
 #[derive(Clone, Default)]
 pub(crate) struct Network {
@@ -39,6 +48,8 @@ pub(crate) struct Network {
     silent: Rc<RefCell<BTreeSet<IpAddr>>>,
     /// Requests that reach nobody, by verb.
     pub(crate) lost: Rc<RefCell<BTreeSet<Verb>>>,
+    /// What becomes of requests to some nodes, by verb.
+    pub(crate) faults: Rc<RefCell<BTreeMap<(IpAddr, Verb), Fault>>>,
     /// How long the answers of some nodes take.
     pub(crate) slow: Rc<RefCell<BTreeMap<IpAddr, Duration>>>,
     /// Requests so far, by verb.
@@ -84,7 +95,12 @@ impl Peers for Network {
         *self.sent.borrow_mut().entry(verb).or_default() += 1;
         let answer = Answer::default();
         let address = to.address.ip();
-        if !self.silent.borrow().contains(&address) && !self.lost.borrow().contains(&verb) {
+        let fault = self.faults.borrow().get(&(address, verb)).copied();
+        if fault == Some(Fault::Refused) {
+            return Box::pin(std::future::ready(Err(PeerFailure::Refused)));
+        }
+        let is_lost = fault.is_some() || self.lost.borrow().contains(&verb);
+        if !self.silent.borrow().contains(&address) && !is_lost {
             let mut inboxes = self.inboxes.borrow_mut();
             let Some(cores) = inboxes.get_mut(&address) else {
                 return Box::pin(std::future::ready(Err(PeerFailure::NotSent)));

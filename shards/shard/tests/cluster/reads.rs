@@ -11,14 +11,15 @@ use std::time::Duration;
 
 const TABLE: &str = "CREATE TABLE k.t (a int, b int, c int, s int static, m map<int, int>, PRIMARY KEY (a, b)) WITH id = \
                      00000001-0000-1000-8000-000000000000";
-const ALL: [usize; 3] = [0, 1, 2];
+pub(super) const ALL: [usize; 3] = [0, 1, 2];
 
 /// Nodes of several cores with a keyspace of as many replicas, and a table with `options`.
 fn nodes(cores: &[usize], options: &str) -> World {
     configured(cores, options, |_| {})
 }
 
-fn configured(cores: &[usize], options: &str, configure: fn(&mut Config)) -> World {
+/// The same, with other options of the nodes.
+pub(super) fn configured(cores: &[usize], options: &str, configure: fn(&mut Config)) -> World {
     let mut world = World::start(cores, configure);
     let replicas = cores.len();
     world.everywhere(&format!(
@@ -43,7 +44,7 @@ fn believe(world: &mut World, node: usize, alive: &[usize]) {
 }
 
 /// Writes on some of the replicas only: the first of them believes that the others are down.
-fn write_on(world: &mut World, some: &[usize], text: &str) {
+pub(super) fn write_on(world: &mut World, some: &[usize], text: &str) {
     believe(world, some[0], some);
     let request = Request { consistency: Consistency::One, ..Request::new(text) };
     world.query(some[0], 0, &request).unwrap_or_else(|failure| panic!("{text}: {failure}"));
@@ -51,7 +52,8 @@ fn write_on(world: &mut World, some: &[usize], text: &str) {
     believe(world, some[0], &ALL);
 }
 
-fn read(world: &mut World, node: usize, text: &str, consistency: Consistency) -> Result<Vec<Row>, Failure> {
+/// The rows that a node gives for a SELECT.
+pub(super) fn read(world: &mut World, node: usize, text: &str, consistency: Consistency) -> Result<Vec<Row>, Failure> {
     let answer = world.query(node, 0, &Request { consistency, ..Request::new(text) })?;
     Ok(rows_of(answer).0)
 }
