@@ -1,6 +1,6 @@
 //! The output of `help` and `help COMMAND`, in the layout of Cassandra's nodetool.
 
-use super::commands::{COMMANDS, Choice, Command, GLOBAL};
+use super::commands::{self, Choice, Command, GLOBAL};
 
 /// The width at which lines are broken, in columns.
 const WIDTH: usize = 80;
@@ -18,7 +18,7 @@ pub(super) fn overview() -> String {
          [(-pp | --print-port)] [(-p <port> | --port <port>)] <command> [<args>]\n\n\
          The most commonly used nodetool commands are:\n",
     );
-    let mut lines: Vec<(&str, &str)> = COMMANDS.iter().map(|command| (command.name, command.about)).collect();
+    let mut lines: Vec<(&str, &str)> = commands::all().map(|command| (command.name, command.about)).collect();
     lines.push(("help", "Display help information"));
     lines.sort();
     let width = lines.iter().map(|(name, _)| name.len()).max().unwrap_or_default();
@@ -121,7 +121,7 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "a test reads its recorded texts")]
     fn help_is_cassandras() {
         let is_own = |name: &str| ["recoveragreement", "shardstats"].contains(&name);
-        for command in COMMANDS.iter().filter(|command| !is_own(command.name)) {
+        for command in commands::all().filter(|command| !is_own(command.name)) {
             let path = format!("{}/tests/nodetool/help/{}.txt", env!("CARGO_MANIFEST_DIR"), command.name);
             let recorded = std::fs::read_to_string(&path).expect("recorded");
             assert_eq!(of(command), recorded, "help {}", command.name);

@@ -6,7 +6,7 @@
 mod commands;
 mod help;
 
-use commands::{ALIASES, COMMANDS, Choice, Command, GLOBAL};
+use commands::{ALIASES, Choice, Command, GLOBAL};
 use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, Request};
 use server::admin::{paths, usage_text};
 use std::io::{self, Write};
@@ -77,14 +77,13 @@ fn parse(words: Vec<String>) -> Result<Wanted, String> {
             is_help = true;
         } else {
             let name = ALIASES.iter().find(|(alias, _)| *alias == word).map_or(word.as_str(), |(_, name)| name);
-            let found = COMMANDS.iter().find(|command| command.name == name);
-            command = Some(found.ok_or_else(|| unexpected(&[word]))?);
+            command = Some(commands::named(name).ok_or_else(|| unexpected(&[word]))?);
         }
     }
     if is_help || command.is_none() {
         return match request.arguments.as_slice() {
             [] => Ok(Wanted::Help(help::overview())),
-            [name, ..] => match COMMANDS.iter().find(|command| command.name == name) {
+            [name, ..] => match commands::named(name) {
                 Some(command) => Ok(Wanted::Help(help::of(command))),
                 None => Ok(Wanted::Help(format!("Unknown command {name}\n"))),
             },

@@ -1,0 +1,154 @@
+//! Commands about the cluster: its members, the ring, gossip, agreement.
+
+use super::{Arguments, Choice, Command};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "assassinate",
+        about: "Forcefully remove a dead node without re-replicating any data. Use as a last resort if you cannot removenode",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<ip_address>",
+            title: "<ip_address>",
+            about: "IP address of the endpoint to assassinate",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "decommission",
+        about: "Decommission the *node I am connecting to*",
+        options: &[Choice {
+            names: &["-f", "--force"],
+            value: None,
+            about: "Force decommission of this node even when it reduces the number of replicas to below configured RF",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "describecluster",
+        about: "Print the name, snitch, partitioner and schema version of a cluster",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "describering",
+        about: "Shows the token ranges info of a given keyspace",
+        options: &[],
+        arguments: Some(Arguments { synopsis: "<keyspace>", title: "<keyspace>", about: "The keyspace name" }),
+        arguments_max: 1,
+    },
+    Command {
+        name: "disablegossip",
+        about: "Disable gossip (effectively marking the node down)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command { name: "enablegossip", about: "Reenable gossip", options: &[], arguments: None, arguments_max: 0 },
+    Command {
+        name: "failuredetector",
+        about: "Shows the failure detector information for the cluster",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "getendpoints",
+        about: "Print the end points that owns the key",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table> <key>",
+            title: "<keyspace> <table> <key>",
+            about: "The keyspace, the table, and the partition key for which we need to find the endpoint",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "getseeds",
+        about: "Get the currently in use seed node IP list excluding the node IP",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "gossipinfo",
+        about: "Shows the gossip information for the cluster",
+        options: &[Choice {
+            names: &["-r", "--resolve-ip"],
+            value: None,
+            about: "Show node domain names instead of IPs",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command { name: "join", about: "Join the ring", options: &[], arguments: None, arguments_max: 0 },
+    Command {
+        name: "netstats",
+        about: "Print network information on provided host (connecting node by default)",
+        options: &[Choice {
+            names: &["-H", "--human-readable"],
+            value: None,
+            about: "Display bytes in human readable form, i.e. KiB, MiB, GiB, TiB",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "recoveragreement",
+        about: "Give the agreement of the cluster new voters when a majority of the old ones is lost for good",
+        options: &[Choice {
+            names: &["-f", "--force"],
+            value: None,
+            about: "A majority of the voters is lost for good and never starts again",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "reloadseeds",
+        about: "Reload the seed node list from the seed node provider",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "removenode",
+        about: "Show status of current node removal, force completion of pending removal or remove provided ID",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<status>|<force>|<ID>",
+            title: "<status>|<force>|<ID>",
+            about: "Show status of current node removal, force completion of pending removal, or remove provided ID",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "ring",
+        about: "Print information about the token ring",
+        options: &[Choice {
+            names: &["-r", "--resolve-ip"],
+            value: None,
+            about: "Show node domain names instead of IPs",
+        }],
+        arguments: Some(Arguments {
+            synopsis: "[<keyspace>]",
+            title: "<keyspace>",
+            about: "Specify a keyspace for accurate ownership information (topology awareness)",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
+        name: "status",
+        about: "Print cluster information (state, load, IDs, ...)",
+        options: &[Choice {
+            names: &["-r", "--resolve-ip"],
+            value: None,
+            about: "Show node domain names instead of IPs",
+        }],
+        arguments: Some(Arguments { synopsis: "[<keyspace>]", title: "[<keyspace>]", about: "The keyspace name" }),
+        arguments_max: usize::MAX,
+    },
+    Command { name: "statusgossip", about: "Status of gossip", options: &[], arguments: None, arguments_max: 0 },
+];

@@ -1,0 +1,48 @@
+//! Commands about the node as a whole.
+
+use super::{Choice, Command};
+
+pub(super) const COMMANDS: &[Command] = &[
+    Command {
+        name: "drain",
+        about: "Drain the node (stop accepting writes and flush all tables)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "info",
+        about: "Print node information (uptime, load, ...)",
+        options: &[
+            Choice {
+                names: &["-O", "--out-of-range-ops"],
+                value: None,
+                about: "Display per-keyspace counts of operations for invalid tokens",
+            },
+            Choice { names: &["-T", "--tokens"], value: None, about: "Display all tokens" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "refreshsizeestimates",
+        about: "Refresh system.size_estimates",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "statusbinary",
+        about: "Status of native transport (binary protocol)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "version",
+        about: "Print cassandra version",
+        options: &[Choice { names: &["-v", "--verbose"], value: None, about: "Include additional information" }],
+        arguments: None,
+        arguments_max: 0,
+    },
+];
