@@ -2,7 +2,7 @@
 
 use super::replicas::stored;
 use super::world::{Request, World, address};
-use model::{Consistency, ErrorCode, RingToken};
+use model::{Consistency, ErrorCode};
 use shard::{Config, HintChange, Verb};
 use std::path::Path;
 use std::time::Duration;
@@ -329,17 +329,9 @@ fn what_a_node_has_no_more_goes_to_those_that_have_it() {
     let mut world = World::start(&[1, 1, 1], often);
     world.everywhere("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     world.everywhere(SCHEMA[1]);
-    let ring = |world: &World, tokens: [i64; 3]| {
-        let mut members = world.members();
-        for member in &mut members {
-            let node = (0..3).find(|node| member.address.ip() == address(*node)).expect("a node");
-            member.tokens = vec![RingToken::Murmur3(tokens[node])];
-        }
-        members
-    };
     // Everything belongs to node 2, and then to node 1.
-    let (before, after) =
-        (ring(&world, [i64::MIN + 1, i64::MIN + 2, i64::MAX]), ring(&world, [i64::MIN + 1, i64::MAX, 5 - i64::MAX]));
+    let before = world.members_at([i64::MIN + 1, i64::MIN + 2, i64::MAX]);
+    let after = world.members_at([i64::MIN + 1, i64::MAX, 5 - i64::MAX]);
     world.switch(&[0, 1, 2], before);
     world.announce(&[0, 1]);
     for key in 0..10 {

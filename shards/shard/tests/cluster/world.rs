@@ -3,7 +3,7 @@
 use super::network::{Network, PAUSE};
 use cluster::topology::Node;
 use model::value::TupleElements;
-use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
+use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters, RingToken};
 use runtime::mesh::{Mesh, NodeId, ShardId};
 use runtime::sim::{Options, Sim, Stop};
 use shard::{Answer, Config, Notifier, Response, SchemaChange, Session, Shard};
@@ -144,6 +144,16 @@ impl World {
     /// The nodes, in the order of their host ids.
     pub(crate) fn members(&self) -> Vec<Node> {
         self.members.clone()
+    }
+
+    /// The nodes as members that have one token each, `tokens` in the order of the nodes' numbers.
+    pub(crate) fn members_at(&self, tokens: [i64; 3]) -> Vec<Node> {
+        let mut members = self.members();
+        for member in &mut members {
+            let node = (0..3).find(|node| member.address.ip() == address(*node)).expect("a node");
+            member.tokens = vec![RingToken::Murmur3(tokens[node])];
+        }
+        members
     }
 
     /// Tells some nodes of the next epoch, in which the cluster has these members.

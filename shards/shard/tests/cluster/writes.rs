@@ -3,7 +3,7 @@
 use super::replicas::stored;
 use super::world::{Request, World, address, rows_of};
 use model::failure::{Detail, FailureReason, Outcome};
-use model::{BatchKind, Consistency, ErrorCode, Failure, RingToken};
+use model::{BatchKind, Consistency, ErrorCode, Failure};
 use shard::{Config, Verb};
 use std::time::Duration;
 
@@ -211,18 +211,10 @@ fn a_write_planned_before_data_moved_goes_where_it_is_now() {
     world.everywhere("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}");
     world.everywhere(TABLE);
     // By a ring of one token a node, the owner of a key and the next one have it.
-    let ring = |world: &World, tokens: [i64; 3]| {
-        let mut members = world.members();
-        for member in &mut members {
-            let node = (0..3).find(|node| member.address.ip() == address(*node)).expect("a node");
-            member.tokens = vec![RingToken::Murmur3(tokens[node])];
-        }
-        members
-    };
-    let before = ring(&world, [i64::MIN + 1, 0, i64::MAX]);
+    let before = world.members_at([i64::MIN + 1, 0, i64::MAX]);
     world.switch(&[0, 1, 2], before);
     // The token of 1 lies below 0: nodes 1 and 2 have it, and then nodes 2 and 0.
-    let after = ring(&world, [0, -1 << 63 | 7, i64::MAX]);
+    let after = world.members_at([0, -1 << 63 | 7, i64::MAX]);
     world.switch(&[1, 2], after.clone());
     let sent = world.network.sent(Verb::Mutation);
     let waiting = world.begin(0, 0, |shard| async move {
