@@ -64,8 +64,7 @@ pub enum Event {
         /// What is said to be its generation.
         generation: u32,
     },
-    /// Others knew a later generation of this node than its own, so it has taken this higher one, which is to be
-    /// stored.
+    /// Others knew a later generation of this node than its own, so it has taken this higher one.
     GenerationRaised(u32),
     /// Others say that this node has left the ring.
     Expelled,

@@ -6,7 +6,7 @@ use super::event::Event;
 use super::failure_detector::ArrivalWindow;
 use super::gossiper::{ENDPOINTS_MAX, Gossiper};
 use super::message::{ACK_BYTES, Body, Digest, MESSAGE_BYTES_MAX, Message, StateUpdate, digest_bytes, state_bytes};
-use super::state::EndpointState;
+use super::state::{ApplicationState, EndpointState, STATE_BYTES_MAX, VersionedValue};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -197,18 +197,22 @@ impl Gossiper {
         if base > known || state.version() <= known {
             return false;
         }
+        let mut merged = endpoint.state.clone();
+        merged.heartbeat = merged.heartbeat.max(state.heartbeat);
+        let is_new = |(number, value): &&(ApplicationState, VersionedValue)| merged.replace(*number, value.clone());
+        let changed: Vec<ApplicationState> = state.values().iter().filter(is_new).map(|(number, _)| *number).collect();
+        // Each part of it was short enough, and a whole that is not could never be handed on.
+        if state_bytes(address, &merged) > STATE_BYTES_MAX {
+            return false;
+        }
         let is_later = state.heartbeat > known;
         if is_later {
             endpoint.arrivals.report(now.monotonic);
             endpoint.updated = now.monotonic;
         }
         let had_left = endpoint.state.has_left();
-        endpoint.state.heartbeat = endpoint.state.heartbeat.max(state.heartbeat);
-        for (number, value) in state.values() {
-            if endpoint.state.replace(*number, value.clone()) {
-                self.events.push(Event::Changed { address, state: *number });
-            }
-        }
+        endpoint.state = merged;
+        self.events.extend(changed.into_iter().map(|state| Event::Changed { address, state }));
         let has_left = endpoint.state.has_left();
         if endpoint.state.is_shut_down() {
             self.mark_dead(address, now);

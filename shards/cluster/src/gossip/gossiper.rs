@@ -19,6 +19,15 @@ const LEFT_REMEMBERED_MILLIS: i64 = 3 * 24 * 3600 * 1000;
 /// The heartbeat of a state that another node has ended.
 const ASSASSINATED_HEARTBEAT: u32 = 9999;
 
+/// How a node ceased to be a member.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Departure {
+    /// It has left by itself.
+    Left,
+    /// Others have removed it.
+    Removed,
+}
+
 /// What a node must know to gossip.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Options {
@@ -211,10 +220,10 @@ impl Gossiper {
         format!("LEFT,{token},{}", now.wall / 1000 + LEFT_REMEMBERED_MILLIS)
     }
 
-    /// Takes note that a node is no member any more: it has left if it lives, else it was removed. Every member does
-    /// so for itself when it hears of it, because nobody listens to the node from then on. It is down once it is
-    /// convicted.
-    pub fn mark_left(&mut self, address: SocketAddr, now: Clocks) {
+    /// Takes note that a node is no member any more. Every member does so for itself when it hears of it, because nobody
+    /// listens to the node from then on. A node that has left by itself may go on for a while, and is down once it is
+    /// convicted; one that others have removed is down at once.
+    pub fn mark_gone(&mut self, address: SocketAddr, departure: Departure, now: Clocks) {
         let Some(endpoint) = self.endpoints.get_mut(&address) else { return };
         let state = &mut endpoint.state;
         if state.has_left() {
@@ -222,14 +231,18 @@ impl Gossiper {
         }
         let own_word = state.value(ApplicationState::STATUS_WITH_PORT).unwrap_or_default();
         let value = match own_word.split_once(',') {
-            Some((_, token)) if endpoint.is_alive => Self::left_status(token, now),
+            Some((_, token)) if endpoint.is_alive && departure == Departure::Left => Self::left_status(token, now),
             _ => {
                 let host_id = state.value(ApplicationState::HOST_ID).unwrap_or_default();
                 format!("removed,{host_id},{}", now.wall / 1000 + LEFT_REMEMBERED_MILLIS)
             }
         };
-        let version = state.version().saturating_add(1);
+        // Nothing lies above the heartbeat of a node that has said that it stops.
+        let version = state.version().saturating_add(1).min(SHUTDOWN_HEARTBEAT);
         state.replace(ApplicationState::STATUS_WITH_PORT, VersionedValue { version, value: value.into() });
+        if departure == Departure::Removed {
+            self.mark_dead(address, now);
+        }
         self.events.push(Event::Left(address));
     }
 

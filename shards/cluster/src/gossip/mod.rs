@@ -33,7 +33,7 @@ mod tests;
 
 pub use clock::{ClockOffset, Clocks, SKEW_REPORTED};
 pub use event::{Event, Removal};
-pub use gossiper::{ENDPOINTS_MAX, Gossiper, Options};
+pub use gossiper::{Departure, ENDPOINTS_MAX, Gossiper, Options};
 pub use message::Message;
 pub use state::{
     ApplicationState, EndpointState, SHUTDOWN_HEARTBEAT, STATE_BYTES_MAX, VALUE_BYTES_MAX, VersionedValue,

@@ -304,27 +304,79 @@ fn a_member_that_is_none_any_more_has_left_or_was_removed() {
         (state.value(ApplicationState::STATUS_WITH_PORT).expect("a status").to_owned(), state.has_left())
     };
     let mut alive = a;
-    alive.mark_left(address(1), at(4000));
-    alive.mark_left(address(1), at(5000));
+    alive.mark_gone(address(1), Departure::Left, at(4000));
+    alive.mark_gone(address(1), Departure::Removed, at(5000));
     assert_eq!(alive.events(), [Event::Left(address(1))], "once");
     assert_eq!(status(&alive), (format!("LEFT,17,{expiry}"), true));
     alive.set_members([address(0)], at(4000));
     assert!(alive.is_alive(address(1)), "until it is convicted");
     alive.convict_now(address(1), at(4000));
     assert_eq!(alive.events(), [Event::Down(address(1))]);
-    alive.mark_left(address(7), at(4000));
+    alive.mark_gone(address(7), Departure::Left, at(4000));
     assert!(alive.state(address(7)).is_none());
 
     let (mut a, mut b) = pair();
     b.set(ApplicationState::STATUS_WITH_PORT, "NORMAL,17");
     b.set(ApplicationState::HOST_ID, "some-id");
     rounds(2..=3, &mut a, &mut b);
-    a.convict_now(address(1), at(4000));
-    a.mark_left(address(1), at(4000));
+    a.events();
+    a.mark_gone(address(1), Departure::Removed, at(4000));
+    assert_eq!(a.events(), [Event::Down(address(1)), Event::Left(address(1))]);
     a.set_members([address(0)], at(4000));
     assert_eq!(status(&a), (format!("removed,some-id,{expiry}"), true));
     rounds(5..=6, &mut a, &mut b);
     assert!(!a.is_alive(address(1)), "it is not called up again");
+}
+
+#[test]
+fn others_understand_a_node_that_has_seen_a_stopped_one_removed() {
+    let (mut a, mut b) = pair();
+    let messages = b.shutdown(at(2000));
+    deliver(at(2000), address(1), messages, &mut [&mut a]);
+    a.mark_gone(address(1), Departure::Removed, at(3000));
+    assert_eq!(
+        a.state(address(1)).map(|state| (state.status(), state.version())),
+        Some(("removed", SHUTDOWN_HEARTBEAT))
+    );
+    let mut c = node(2, &[0]);
+    let messages = c.tick(at(4000), &mut || 0);
+    deliver(at(4000), address(2), messages, &mut [&mut a, &mut c]);
+    assert_eq!(c.state(address(1)), a.state(address(1)));
+    let messages = a.tick(at(5000), &mut || 0);
+    deliver(at(5000), address(0), messages, &mut [&mut a, &mut c]);
+    assert!(c.is_alive(address(0)) && a.is_alive(address(2)));
+}
+
+#[test]
+fn a_state_does_not_grow_beyond_its_limit_part_by_part() {
+    let (mut a, _) = pair();
+    let known = a.state(address(1)).expect("known").clone();
+    let used = message::state_bytes(address(1), &known);
+    let part = |number: u8, length: usize| {
+        let mut state = EndpointState::new(GENERATION, known.heartbeat + u32::from(number));
+        let value = VersionedValue { version: state.heartbeat, value: "x".repeat(length).into() };
+        state.replace(ApplicationState(100 + number), value);
+        let base = known.heartbeat;
+        Message::new(
+            at(2000),
+            Duration::ZERO,
+            Body::Ack2 { states: vec![StateUpdate { address: address(1), base, state }] },
+        )
+    };
+    // A number, a version and a length precede each value.
+    let mut left = STATE_BYTES_MAX - used;
+    let mut number = 0;
+    while left > 7 + VALUE_BYTES_MAX {
+        number += 1;
+        a.received(at(2000), address(1), part(number, VALUE_BYTES_MAX));
+        left -= 7 + VALUE_BYTES_MAX;
+    }
+    let before = a.state(address(1)).cloned();
+    a.received(at(2000), address(1), part(number + 1, left - 7 + 1));
+    assert_eq!(a.state(address(1)), before.as_ref(), "one byte too many");
+    a.received(at(2000), address(1), part(number + 1, left - 7));
+    let state = a.state(address(1)).expect("known");
+    assert_eq!(message::state_bytes(address(1), state), STATE_BYTES_MAX);
 }
 
 #[test]

@@ -104,7 +104,11 @@ impl Transaction {
     /// Removes the log. Called once the transaction is committed and the files of the removed SSTables are gone.
     pub async fn finish(self) -> Result<(), Error> {
         remove_if_there(&self.path).await.map_err(Error::Io)?;
-        sync_dir(&self.directory).await.map_err(Error::Io)
+        match sync_dir(&self.directory).await {
+            // The directory of a dropped table went with its last snapshot, and the log with it.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            synced => synced.map_err(Error::Io),
+        }
     }
 
     /// Undoes the transaction: removes the new SSTables' files, then the log.
@@ -261,10 +265,7 @@ pub async fn clean(directories: &[PathBuf]) -> Result<(), Error> {
         let gone = if log_file.committed { log_file.removed } else { log_file.added };
         let gone: HashSet<Descriptor> = gone.into_iter().collect();
         for directory in directories {
-            match delete(directory, |descriptor| gone.contains(descriptor)).await {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                deleted => deleted.map_err(Error::Io)?,
-            }
+            delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
         }
         for path in paths {
             remove_if_there(&path).await.map_err(Error::Io)?;
@@ -288,10 +289,14 @@ pub(crate) async fn delete_all(sstables: &[(PathBuf, Descriptor)]) -> io::Result
     Ok(())
 }
 
-/// Durably deletes all files of the SSTables that `which` selects.
+/// Durably deletes all files of the SSTables that `which` selects. A directory that is gone has none.
 pub async fn delete(directory: &Path, which: impl Fn(&Descriptor) -> bool) -> io::Result<()> {
     let mut any = false;
-    for path in list_dir(directory).await? {
+    let files = match list_dir(directory).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        files => files?,
+    };
+    for path in files {
         let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
         if Descriptor::parse(name).is_some_and(|(descriptor, _)| which(&descriptor)) {
             remove_if_there(&path).await?;
