@@ -2,7 +2,8 @@
 //!
 //! 1. A node that joins is told as NEW_NODE and UP once it serves clients.
 //! 2. A node that starts again is told as UP once it serves clients; one that stops or is convicted as DOWN.
-//! 3. A node that is no longer a member is told as REMOVED_NODE, and as DOWN once it is.
+//! 3. A node that is no longer a member is told as REMOVED_NODE. One that others have removed is told as DOWN before,
+//!    one that has left by itself once it is.
 //!
 //! Invariants: nothing is told twice; a node that was never told as UP is not told as DOWN. Those that are members when
 //! this node starts are known.
@@ -100,6 +101,9 @@ impl ClientEvents {
         self.nodes.retain(|_, told| {
             let now = view(told.address);
             told.native = now.native.or(told.native);
+            if !now.is_up && std::mem::take(&mut told.is_up) {
+                tell(ClusterChange::Down, told.native);
+            }
             if !told.is_member && !told.is_new {
                 // Told once: a node that has gone is remembered as new.
                 told.is_new = true;
@@ -111,8 +115,6 @@ impl ClientEvents {
                 }
                 told.is_up = true;
                 tell(ClusterChange::Up, told.native);
-            } else if !now.is_up && std::mem::take(&mut told.is_up) {
-                tell(ClusterChange::Down, told.native);
             }
             told.is_member || told.is_up
         });
@@ -172,6 +174,10 @@ mod tests {
         assert_eq!(update(&mut events, &alone, &[1, 2], &[]), [""; 0]);
         assert_eq!(update(&mut events, &alone, &[1], &[]), ["DOWN 127.0.0.2:9042"]);
         assert_eq!(update(&mut events, &alone, &[1], &[]), [""; 0]);
+        let two = topology(&[1, 2], 4);
+        assert_eq!(update(&mut events, &two, &[1, 2], &[]), ["NEW_NODE 127.0.0.2:9042", "UP 127.0.0.2:9042"]);
+        let removed = ["DOWN 127.0.0.2:9042", "REMOVED_NODE 127.0.0.2:9042"];
+        assert_eq!(update(&mut events, &topology(&[1], 5), &[1], &[]), removed, "dead and removed at once");
     }
 
     #[test]

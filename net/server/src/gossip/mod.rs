@@ -15,7 +15,7 @@ use crate::config::{Config, FILE_BYTES_MAX};
 use crate::control::{Control, ControlPort};
 use crate::cql::registry::ConnectionRegistry;
 use cluster::gossip::message::Body;
-use cluster::gossip::{ApplicationState, Clocks, EndpointState, Event, Gossiper, Message, Options, Removal};
+use cluster::gossip::{ApplicationState, Clocks, Departure, EndpointState, Event, Gossiper, Message, Options, Removal};
 use runtime::ShardId;
 use runtime::sync::{Condition, Either, Latch, race};
 use shard::{Shard, Verb};
@@ -161,7 +161,8 @@ impl Gossip {
         self.handle_events();
     }
 
-    /// Takes note of the nodes that the metadata say have left, in every round and when somebody asks.
+    /// Takes note of the nodes that the metadata say have left: in every round, when the members change, and when
+    /// somebody asks.
     pub(crate) fn mark_left(&self) {
         let mut gossiper = self.gossiper.borrow_mut();
         let metadata = self.shard.cluster_metadata();
@@ -170,8 +171,12 @@ impl Gossip {
         };
         let own = gossiper.address();
         let others = gossiper.states().filter(|(address, state)| *address != own && is_new(state));
-        let left: Vec<SocketAddr> = others.map(|(address, _)| address).collect();
-        left.into_iter().for_each(|address| gossiper.mark_left(address, clocks()));
+        let departure = |state: &EndpointState| match host_id(state) {
+            Some(host_id) if self.shard.has_departed(host_id) => Departure::Left,
+            _ => Departure::Removed,
+        };
+        let gone: Vec<(SocketAddr, Departure)> = others.map(|(address, state)| (address, departure(state))).collect();
+        gone.into_iter().for_each(|(address, departure)| gossiper.mark_gone(address, departure, clocks()));
     }
 
     /// Takes a message of the node that others reach at `from`. Bytes that are none are counted by the log alone.
@@ -196,6 +201,10 @@ impl Gossip {
     }
 
     fn handle_events(&self) {
+        let members_changed = self.client_events.borrow().knows(&self.shard.topology()) != Some(true);
+        if members_changed {
+            self.mark_left();
+        }
         let events = self.gossiper.borrow_mut().events();
         for event in events {
             log(&event, &self.config);
@@ -208,8 +217,7 @@ impl Gossip {
                 self.is_dirty.set(true);
             }
         }
-        // Members may have changed as well.
-        if self.client_events.borrow().knows(&self.shard.topology()) != Some(true) {
+        if members_changed {
             self.is_dirty.set(true);
         }
         if self.is_dirty.get() {

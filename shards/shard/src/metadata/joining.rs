@@ -69,6 +69,12 @@ impl Shard {
         self.metadata().current().left.contains(&host_id) || (host_id == self.host_id() && self.metadata().is_removed())
     }
 
+    /// Whether a node has left by itself, as far as shard 0 has heard since it started; others have removed any other
+    /// node that has left.
+    pub fn has_departed(&self, host_id: Uuid) -> bool {
+        self.metadata().has_departed(host_id)
+    }
+
     /// Makes this node a member of its cluster, or hears what it missed if it is one. To be called on shard 0, once
     /// this node answers others, before clients are served.
     ///

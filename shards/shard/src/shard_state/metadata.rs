@@ -4,14 +4,14 @@
 //! `metadata`) applies it in its turn. For a change of the schema that this node has worked out itself it finds the
 //! future that makes it ([`MetadataLog::expect_own`]) instead of learning the change from its rows.
 
-use cluster::metadata::{Command, Metadata, Rejected};
+use cluster::metadata::{Command, MemberState, Metadata, Rejected};
 use consensus::{Group, ProposeError};
 use model::Failure;
 use runtime::Instant;
 use runtime::gate::{Permit, Semaphore};
 use runtime::sync::Condition;
 use std::cell::{Cell, OnceCell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -31,6 +31,8 @@ pub(crate) struct MetadataLog {
     own: RefCell<BTreeMap<Uuid, Making>>,
     /// See [`MetadataLog::is_removed`].
     removed: Cell<bool>,
+    /// See [`MetadataLog::has_departed`].
+    departed: RefCell<BTreeSet<Uuid>>,
 }
 
 /// Why a proposal of this node is not in effect.
@@ -53,6 +55,7 @@ impl Default for MetadataLog {
             proposals: Semaphore::new(1),
             own: RefCell::default(),
             removed: Cell::new(false),
+            departed: RefCell::default(),
         }
     }
 }
@@ -65,8 +68,18 @@ impl MetadataLog {
 
     /// Makes `metadata` the current ones.
     pub(crate) fn advance(&self, metadata: Metadata) {
-        *self.current.borrow_mut() = Rc::new(metadata);
+        let before = self.current.replace(Rc::new(metadata));
+        let after = self.current();
+        let was_leaving =
+            |id: &&Uuid| before.members.get(id).is_some_and(|member| member.state == MemberState::Leaving);
+        let gone = after.left.difference(&before.left).filter(was_leaving);
+        self.departed.borrow_mut().extend(gone);
         self.applied.notify();
+    }
+
+    /// Whether a node left by itself since this one has run; else others removed it, if it was a member.
+    pub(crate) fn has_departed(&self, host_id: Uuid) -> bool {
+        self.departed.borrow().contains(&host_id)
     }
 
     /// Whether the others say that this node is no member any more: the entry that says so cannot reach it.
