@@ -7,9 +7,10 @@ Prints, and ends with 1 if the nodes do not hold the same tables at the end:
 
 - from the start of a node to the answer of its first SELECT: of a new data directory, and of one that was started before;
 - from the start of a second and of a third node until the first one knows it as NORMAL and ready for clients;
-- CREATE TABLE by one client: on the idle cluster, with a node that was killed before the others know, and after;
-- from `kill -9` until another node says DN;
-- 1,000 CREATE TABLE by three clients of each node at once, half of them of names that another client creates too."""
+- CREATE TABLE by one client on the idle cluster;
+- 1,000 CREATE TABLE by three clients of each node at once, half of them of names that another client creates too;
+- CREATE TABLE by one client while one node is killed: before the others know, and after;
+- from `kill -9` until another node says DN."""
 import argparse
 import asyncio
 import collections
@@ -117,6 +118,13 @@ async def tables(node):
     return sorted(map(tuple, rows)), version
 
 
+async def are_equal(cluster):
+    first, *others = [await tables(node) for node in cluster.nodes]
+    is_equal = all(other == first for other in others)
+    print(f"{len(first[0])} tables, {'equal' if is_equal else 'NOT EQUAL'} on all nodes", flush=True)
+    return is_equal
+
+
 async def at_once(cluster):
     refusals, times = collections.Counter(), []
     clients = len(cluster.nodes) * CLIENTS_PER_NODE
@@ -136,11 +144,8 @@ async def at_once(cluster):
     began = time.monotonic()
     await asyncio.gather(*map(client, range(clients)))
     took = time.monotonic() - began
-    found = [await tables(node) for node in cluster.nodes]
-    is_equal = all(other == found[0] for other in found)
-    print(f"{len(times)} CREATE TABLE at once in {took:.1f} s, median {statistics.median(times):.0f} ms; refused: {dict(refusals)}; "
-          f"{len(found[0][0])} tables, {'equal' if is_equal else 'NOT EQUAL'} on all nodes")
-    return is_equal and set(refusals) <= {"already exists"}
+    print(f"{len(times)} CREATE TABLE at once in {took:.1f} s, median {statistics.median(times):.0f} ms; refused: {dict(refusals)}", flush=True)
+    return await are_equal(cluster) and set(refusals) <= {"already exists"}
 
 
 async def measure(arguments):
@@ -157,8 +162,9 @@ async def measure(arguments):
             print(f"joined after {joins} s", flush=True)
             await connection.query("CREATE KEYSPACE d WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
             await create(connection, "idle", TABLES)
+            is_agreed = await at_once(cluster)
             await with_a_dead_node(cluster, connection)
-            return await at_once(cluster)
+            return is_agreed and await are_equal(cluster)
         finally:
             cluster.stop()
 

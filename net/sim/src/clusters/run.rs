@@ -154,10 +154,13 @@ impl ClusterRun {
     /// Some faults, time for them to bite, and their end.
     fn round(&mut self) -> Result<(), String> {
         let nodes: Vec<NodeId> = self.cluster.members.iter().map(|member| member.id).collect();
-        let lasting = &nodes[..nodes.len().min(self.cluster.seeds)];
-        let mut faults = Vec::new();
+        let seeds = nodes.len().min(self.cluster.seeds);
+        let mut faults: Vec<Fault> = Vec::new();
         self.count_faults(1);
         for _ in 0..1 + self.cluster.rng.below(2) {
+            // A majority of the nodes keeps its disks.
+            let may_lose_a_disk = nodes.len() > 2 && !faults.iter().any(|fault| matches!(fault, Fault::Wipe(_)));
+            let lasting = if may_lose_a_disk { &nodes[..seeds] } else { &nodes[..] };
             let fault = Fault::random(&mut self.cluster.rng, &nodes, lasting);
             fault.begin(&mut self.cluster.sim, &nodes);
             self.strike(fault);
