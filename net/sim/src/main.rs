@@ -1,8 +1,10 @@
 //! `just sim`: runs seeds and prints a line for each that breaks a rule, with the command that replays it.
 #![allow(clippy::print_stdout, reason = "a command line tool")]
 
-use clap::Parser;
-use sim::clusters::{run_agreement, run_cluster, run_replicated, run_with_a_dead_node};
+use clap::{Parser, ValueEnum};
+use sim::clusters::{
+    Planted, run_agreement, run_cluster, run_planted, run_replicated, run_replicated_planted, run_with_a_dead_node,
+};
 use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
@@ -31,6 +33,9 @@ struct Arguments {
     /// Clusters of several nodes, and replicated tables.
     #[arg(long)]
     replicated: bool,
+    /// Clusters that have this bug, which the judges are to find.
+    #[arg(long, value_enum, conflicts_with_all = ["registers", "clusters", "replicated"])]
+    plant: Option<Planted>,
     /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one
     /// client with all nodes alive and with one dead.
     #[arg(long)]
@@ -62,6 +67,14 @@ fn main() -> ExitCode {
         return sweep(&arguments, last);
     }
     match &arguments {
+        Arguments { plant: Some(planted), .. } => {
+            let name = planted.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+            let kind = format!("--plant {name} ");
+            match planted.is_replicated() {
+                true => seeds(&arguments, &kind, |seed| run_replicated_planted(seed, *planted)),
+                false => seeds(&arguments, &kind, |seed| run_planted(seed, *planted)),
+            }
+        }
         Arguments { clusters: true, .. } => seeds(&arguments, "--clusters ", run_cluster),
         Arguments { replicated: true, .. } => seeds(&arguments, "--replicated ", run_replicated),
         Arguments { registers: true, .. } => seeds(&arguments, "--registers ", |seed| sim::run_registers(seed, false)),

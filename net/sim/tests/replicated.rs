@@ -1,7 +1,6 @@
 //! Runs a few seeds of clusters with replicated tables, and checks that the judges find a planted bug.
 
-use model::Consistency;
-use sim::clusters::{run_replicated, run_replicated_at};
+use sim::clusters::{Planted, run_replicated, run_replicated_planted};
 
 #[test]
 fn replicated_tables_keep_what_they_acknowledged() {
@@ -13,6 +12,6 @@ fn replicated_tables_keep_what_they_acknowledged() {
 
 #[test]
 fn answers_that_are_counted_twice_are_found() {
-    let mut runs = (0..4).map(|seed| run_replicated_at(seed, Consistency::One));
+    let mut runs = (0..4).map(|seed| run_replicated_planted(seed, Planted::CountedTwice));
     assert!(runs.any(|report| report.violation.is_some()));
 }

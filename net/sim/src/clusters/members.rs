@@ -2,6 +2,7 @@
 
 use super::report::ClusterReport;
 use super::schema_client::KEYSPACE;
+use crate::workload::world::DataCentres;
 use runtime::rng::Rng;
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId};
@@ -64,6 +65,9 @@ pub(super) struct Cluster {
     /// How many of the first nodes are seeds. A seed that cannot reach the other ones when it starts for the first time
     /// makes a cluster, so these are nodes of the first start.
     pub(super) seeds: usize,
+    /// Options of cassandra.yaml that all nodes have, `name=value`.
+    pub(super) options: Vec<String>,
+    pub(super) centres: DataCentres,
     pub(super) report: ClusterReport,
 }
 
@@ -73,7 +77,16 @@ impl Cluster {
         let mut rng = Rng::new(seed);
         let sim = Sim::new(rng.next_u64(), Options::default());
         let report = ClusterReport { seed, ..ClusterReport::default() };
-        Cluster { sim, rng, members: Vec::new(), started: 0, seeds: SEEDS_MAX, report }
+        Cluster {
+            sim,
+            rng,
+            members: Vec::new(),
+            started: 0,
+            seeds: SEEDS_MAX,
+            options: Vec::new(),
+            centres: DataCentres::One,
+            report,
+        }
     }
 
     /// Starts one more node.
@@ -98,12 +111,21 @@ impl Cluster {
         let member = &mut self.members[at];
         self.report.other_cores += u64::from(member.cores > 0 && member.cores != cores);
         let address = member.address();
-        let options = [
+        let mut options = vec![
             format!("listen_address={address}"),
             format!("rpc_address={address}"),
             "commitlog_segment_size=1MiB".to_string(),
         ];
+        options.extend(self.options.iter().cloned());
+        if self.centres == DataCentres::Two {
+            options.push("endpoint_snitch=GossipingPropertyFileSnitch".to_owned());
+        }
         let mut config = Config::read("", &options).expect("options that exist");
+        if self.centres == DataCentres::Two {
+            let place = format!("dc=dc{}\nrack=rack1", 1 + member.id.0 % 2);
+            let file = |_: &str| Ok(Some(place.clone()));
+            config.discover(&file, &|_| None, &|_, _| Err("no cloud".into())).expect("a place");
+        }
         config.node.directories = "/data".into();
         // The second seed starts only once it knows the first, as an operator would have it.
         let seeds = if member.id.0 == FIRST { 1 } else { self.seeds as u32 };

@@ -21,13 +21,19 @@
 mod agreement;
 mod members;
 mod nemesis;
+mod nodetool;
+mod planted;
 mod replicated;
+mod replicated_report;
 mod report;
 mod ring;
 mod run;
 mod schema_client;
+mod verdict;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
-pub use replicated::{ReplicatedReport, run_replicated, run_replicated_at};
+pub use planted::Planted;
+pub use replicated::{run_replicated, run_replicated_planted};
+pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
-pub use run::{Planted, run_cluster, run_crash_while_joining, run_missed_change, run_planted};
+pub use run::{run_cluster, run_crash_while_joining, run_missed_change, run_planted};

@@ -2,9 +2,9 @@
 //! operation on the ring that was begun ends or is undone, whoever crashes meanwhile.
 
 use super::members::{Cluster, Member, START_MAX};
+use super::nodetool::{command, run};
 use runtime::NodeId;
 use server::Exit;
-use server::admin::{self, protocol::Request};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
@@ -13,24 +13,8 @@ use std::time::Duration;
 
 /// The node of the operator's commands that run while other things happen.
 const OPERATOR: NodeId = NodeId(2);
-/// How long one command may take.
-const COMMAND_TIMEOUT: Duration = Duration::from_secs(40);
 /// Pause before a command is repeated.
 const PAUSE: Duration = Duration::from_millis(500);
-
-fn command(name: &str, options: &[&str], arguments: &[&str]) -> Request {
-    Request {
-        command: name.to_owned(),
-        options: options.iter().map(|option| ((*option).to_owned(), String::new())).collect(),
-        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
-    }
-}
-
-/// Runs a command on a node. Returns what it prints, if it succeeds.
-async fn run(address: IpAddr, request: Request) -> Option<String> {
-    let answer = runtime::timeout(COMMAND_TIMEOUT, admin::ask(address, &request)).await?.ok()?;
-    (answer.exit == 0).then_some(answer.out)
-}
 
 /// The nodes in what `nodetool status` prints: by address the two letters of the state, and the host id.
 fn rows(text: &str) -> BTreeMap<IpAddr, (String, String)> {

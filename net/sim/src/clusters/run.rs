@@ -2,6 +2,7 @@
 
 use super::members::{AGREEMENT_MAX, Cluster, Member, SEEDS_MAX, START_MAX};
 use super::nemesis::{Disturbance, Fault, disturb};
+use super::planted::Planted;
 use super::report::ClusterReport;
 use super::schema_client::{Served, SharedChanges, TABLES, client, served};
 use crate::forgetful::forget_end_of_log;
@@ -25,17 +26,6 @@ const LATE_CHANGES: Duration = Duration::from_secs(20);
 
 /// How long the leader may take to let all nodes vote once they are part of the ring.
 const VOTERS_CHOSEN: Duration = Duration::from_secs(5);
-
-/// A bug that a test plants to see that a judge finds it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Planted {
-    /// Crashes take the end of the commit log.
-    ForgetfulDisks,
-    /// A node that has crashed is never started again, nor removed from the ring.
-    LostNode,
-    /// A node is cut off, and stays so.
-    LastingCut,
-}
 
 struct ClusterRun {
     cluster: Cluster,
@@ -207,7 +197,7 @@ impl ClusterRun {
                 if self.cluster.sim.is_running(node) {
                     self.cluster.sim.crash(node);
                     self.cluster.report.crashes += 1;
-                    if self.planted == Some(Planted::ForgetfulDisks) {
+                    if self.planted.is_some_and(Planted::forgets) {
                         forget_end_of_log(&mut self.cluster.sim, node);
                     }
                 }

@@ -3,7 +3,7 @@
 use super::requests::StepError;
 use super::tables::{CREATE_TYPE, PARTITIONS, TestTable};
 use super::world::{SharedWorld, Work};
-use super::{counters, indexes, reads, registers};
+use super::{batches, counters, deletions, indexes, levels, reads, registers};
 use server::client::{CallError, Client, QueryOptions};
 
 /// Creates those parts of the workload's schema that are missing; the keyspace gets `factor` replicas.
@@ -42,6 +42,20 @@ pub async fn check_all(client: &mut Client, clients: u8, world: &SharedWorld) ->
     keep_violation(world, counters::check_all(client, world).await)?;
     let groups = world.borrow().history.check_groups();
     keep_violation(world, groups.map_err(StepError::from))
+}
+
+/// Creates the missing parts of what is there in clusters alone.
+pub async fn create_replicated(client: &mut Client, world: &SharedWorld) -> Result<(), CallError> {
+    batches::create(client).await?;
+    deletions::create(client).await?;
+    levels::create(client, world).await
+}
+
+/// Reads every batch and every key that was deleted, and every register of the tables with levels of their own.
+pub async fn check_replicated(client: &mut Client, world: &SharedWorld) -> Result<(), String> {
+    keep_violation(world, batches::check_all(client, world).await)?;
+    keep_violation(world, deletions::check_all(client, world).await)?;
+    keep_violation(world, levels::check_all(client, world).await)
 }
 
 /// Reads every register at SERIAL, as [`check_all`] does.

@@ -12,6 +12,7 @@ use super::reads::{self, Scan};
 use super::registers;
 use super::requests::{StepError, check_answer, fate_of, send};
 use super::schema_changes;
+use super::session;
 use super::tables::{PARTITIONS, TestTable};
 use super::world::{SharedWorld, Work};
 use super::writes::{self, WriteContext};
@@ -30,45 +31,27 @@ const NAP_SECONDS_MAX: u64 = 4;
 /// Runs client `number` until the world stops or a rule is broken.
 pub async fn client(number: u8, servers: Vec<SocketAddr>, world: SharedWorld) {
     let mut scan = None;
-    while !world.borrow().stop {
-        let address = servers[rng::below(servers.len() as u64) as usize];
-        let version = if rng::below(2) == 0 { 4 } else { 5 };
-        let connected = runtime::timeout(Duration::from_secs(5), Client::connect(address, None, version)).await;
-        let Some(Ok(mut client)) = connected else {
-            runtime::sleep(Duration::from_millis(20 + rng::below(50))).await;
-            continue;
-        };
+    let opened = async |client: &mut Client| {
         if client.query(&TestTable::own(number).create(), &QueryOptions::default()).await.is_err() {
-            continue;
+            return false;
         }
         for index in indexes::create_all(TestTable::own(number)) {
             // A failure does not matter: reads through a missing index are refused and tell nothing.
             let _ = client.query(&index, &QueryOptions::default()).await;
         }
-        while !world.borrow().stop {
-            if world.borrow().paused {
-                runtime::sleep(Duration::from_millis(1)).await;
-                continue;
-            }
-            world.borrow_mut().busy += 1;
-            let result = step(number, &mut client, &world, &mut scan).await;
-            world.borrow_mut().busy -= 1;
-            match result {
-                Ok(()) => {}
-                Err(StepError::Violation(violation)) => {
-                    world.borrow_mut().violation.get_or_insert(violation.0);
-                    return;
-                }
-                Err(StepError::Disconnected) => break,
-            }
-            match rng::below(400) {
-                0 => runtime::sleep(Duration::from_secs(1 + rng::below(NAP_SECONDS_MAX))).await,
-                1..=100 => runtime::sleep(Duration::from_micros(rng::below(3000))).await,
-                _ => {}
-            }
-        }
+        true
+    };
+    let step = async |client: &mut Client| step(number, client, &world, &mut scan).await;
+    session::run(&servers, &world, opened, step, rest).await;
+}
+
+/// How long a client does nothing after a step.
+fn rest() -> Duration {
+    match rng::below(400) {
+        0 => Duration::from_secs(1 + rng::below(NAP_SECONDS_MAX)),
+        1..=100 => Duration::from_micros(rng::below(3000)),
+        _ => Duration::ZERO,
     }
-    world.borrow_mut().left += 1;
 }
 
 async fn step(number: u8, client: &mut Client, world: &SharedWorld, scan: &mut Option<Scan>) -> Result<(), StepError> {

@@ -10,7 +10,7 @@ use server::client::{CallError, Client, QueryOptions};
 use std::collections::BTreeMap;
 
 /// How many partitions the table has.
-const PARTITIONS: i64 = 3;
+pub(crate) const PARTITIONS: i64 = 3;
 /// How many rows a partition has.
 const ROWS: i64 = 2;
 /// Amounts of changes are below this.

@@ -4,7 +4,7 @@
 //! A row exists if and only if its register has a value. Nothing but conditional changes writes to the table.
 
 use super::requests::{self, StepError, cell_number, is_definite, send};
-use super::world::SharedWorld;
+use super::world::{DataCentres, SharedWorld};
 use crate::judges::history::Violation;
 use crate::judges::linearizable::{Answer, Ending, Expected, Operation};
 use crate::judges::registers::Registers;
@@ -16,7 +16,7 @@ use server::client::{CallError, Client, Outcome, QueryOptions};
 pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS s.registers (pk bigint, ck bigint, v bigint, st bigint static, \
                           PRIMARY KEY (pk, ck)) WITH gc_grace_seconds = 10";
 /// Partition keys in use.
-const PARTITIONS: i64 = 4;
+pub(crate) const PARTITIONS: i64 = 4;
 /// Most changes of a partition whose end is unknown: each may double the orders that the judge has to follow.
 const UNDECIDED_MAX: usize = 6;
 /// How many registers are in rows; the last register is the static column.
@@ -38,8 +38,7 @@ pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(),
         change(registers, pk, value)
     };
     let id = world.borrow_mut().registers.begin(pk, operation.clone());
-    let level = if rng::below(2) == 0 { Consistency::Serial } else { Consistency::LocalSerial };
-    let options = QueryOptions { serial_consistency: Some(level), ..world.borrow().options() };
+    let options = QueryOptions { serial_consistency: Some(level(world)), ..world.borrow().options() };
     let result = send(client, &text, &options, 4).await;
     let ending = match &result {
         Ok(outcome) => Ending::Answered(answer(&operation, outcome).map_err(Violation)?),
@@ -54,11 +53,16 @@ pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(),
     check_answer(&text, result)
 }
 
+/// A level of decisions. Those of one data centre do not hold in another.
+fn level(world: &SharedWorld) -> Consistency {
+    let is_local = rng::below(2) == 1 && world.borrow().replicas.centres == DataCentres::One;
+    if is_local { Consistency::LocalSerial } else { Consistency::Serial }
+}
+
 /// Reads a partition at SERIAL.
 async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), StepError> {
     let id = world.borrow_mut().registers.begin(pk, Operation::default());
-    let consistency = if rng::below(2) == 0 { Consistency::Serial } else { Consistency::LocalSerial };
-    let options = QueryOptions { consistency, ..QueryOptions::default() };
+    let options = QueryOptions { consistency: level(world), ..QueryOptions::default() };
     let text = format!("SELECT ck, v, st FROM s.registers WHERE pk = {pk}");
     let result = client.query(&text, &options).await;
     let ending = match &result {

@@ -1,8 +1,11 @@
 //! State that the clients of a run, its operator and its driver share.
 
 use super::tables::TestTable;
+use crate::judges::batches::Batches;
 use crate::judges::counters::CounterHistory;
+use crate::judges::deletions::Deletions;
 use crate::judges::history::History;
+use crate::judges::levels::LevelTable;
 use crate::judges::registers::Registers;
 use model::Consistency;
 use server::client::QueryOptions;
@@ -20,6 +23,15 @@ pub enum Work {
     Registers,
 }
 
+/// How many data centres the nodes are in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DataCentres {
+    /// All in one.
+    One,
+    /// In `dc1` and `dc2`, half of them in each.
+    Two,
+}
+
 /// How the tables are replicated, and the level at which clients write and read them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replicas {
@@ -27,11 +39,13 @@ pub struct Replicas {
     pub factor: u32,
     /// The level of everything but conditions, which are decided at SERIAL.
     pub level: Consistency,
+    /// Where the replicas are.
+    pub centres: DataCentres,
 }
 
 impl Default for Replicas {
     fn default() -> Replicas {
-        Replicas { factor: 1, level: Consistency::One }
+        Replicas { factor: 1, level: Consistency::One, centres: DataCentres::One }
     }
 }
 
@@ -48,6 +62,14 @@ pub struct World {
     pub counters: CounterHistory,
     /// Every conditional change and SERIAL read.
     pub registers: Registers,
+    /// Every batch of the client that sends nothing else.
+    pub batches: Batches,
+    /// Whether that client sends its batches as logged ones, as the judge takes them to be.
+    pub batches_are_logged: bool,
+    /// Every key that all replicas have acknowledged as deleted.
+    pub deletions: Deletions,
+    /// The tables that are written and read at levels of their own.
+    pub levels: Vec<LevelTable>,
     /// The first broken rule.
     pub violation: Option<String>,
     /// Tells clients to finish their request and leave.
