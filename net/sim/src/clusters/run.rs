@@ -56,12 +56,17 @@ pub fn run_crash_while_joining(seed: u64) -> Result<(), String> {
     let mut run = ClusterRun::new(seed, None);
     (0..2).for_each(|_| run.cluster.add_node());
     run.cluster.all_ready("the first start")?;
+    // A log that takes more than one message to send.
+    run.cluster.create_keyspace()?;
+    run.start_clients();
+    run.cluster.sim.run_until(Duration::from_secs(20), || false);
     run.cluster.add_node();
-    let time = Duration::from_millis(run.cluster.rng.below(1_000));
+    let time = Duration::from_millis(run.cluster.rng.below(1_500));
     run.cluster.sim.run_until(time, || false);
     run.cluster.sim.crash(run.cluster.members[2].id);
     run.cluster.start(2);
     run.cluster.all_ready("the restart")?;
+    run.changes.borrow_mut().stop = true;
     run.cluster.check_ring(AGREEMENT_MAX)
 }
 

@@ -86,6 +86,11 @@ impl Shard {
         } else if self.metadata().current().members.len() > 1 {
             self.catch_up().await?;
         }
+        if self.member_state().is_none() {
+            // It stopped while it joined, with a log that does not reach to its own joining.
+            check_not_removed(self).await?;
+            join(self).await?;
+        }
         settle(self).await
     }
 
@@ -184,7 +189,8 @@ pub(super) async fn is_removed(shard: &Shard) -> bool {
 async fn join(shard: &Shard) -> Result<(), StartError> {
     let own: SocketAddr = shard.config().storage_address();
     let seeds = shard.other_seeds();
-    let is_seed = shard.config().seeds.contains(&own);
+    // A cluster that this node has heard of is never left for one of its own.
+    let may_create = shard.config().seeds.contains(&own) && shard.metadata().current().cluster_id.is_nil();
     let began = runtime::now();
     loop {
         let strangers: Vec<Node> = seeds.iter().map(|seed| stranger(shard, *seed)).collect();
@@ -203,10 +209,10 @@ async fn join(shard: &Shard) -> Result<(), StartError> {
                 None => lower_seed_comes |= *seed < own && runtime::now().since(began) < LOWER_SEEDS_WAIT,
             }
         }
-        if is_seed && !lower_seed_comes {
+        if may_create && !lower_seed_comes {
             return create(shard).await;
         }
-        if !is_seed && runtime::now().since(began) > SEARCH_TIMEOUT {
+        if !may_create && runtime::now().since(began) > SEARCH_TIMEOUT {
             return Err(StartError::Failed("Unable to gossip with any peers".into()));
         }
         runtime::sleep(ASK_PAUSE).await;
