@@ -29,6 +29,13 @@ fn a_node_that_crashed_while_it_joined_joins_when_it_starts_again() {
 }
 
 #[test]
+fn a_node_that_has_not_heard_of_its_own_joining_joins_again() {
+    let report = run_cluster(903);
+    assert!(report.violation.is_none(), "{report:#?}");
+    assert!(report.joins > 0 && report.crashes > 0);
+}
+
+#[test]
 fn equal_seeds_give_equal_clusters() {
     let (first, second) = (run_cluster(5), run_cluster(5));
     assert_eq!(first, second);

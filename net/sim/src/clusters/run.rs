@@ -59,7 +59,7 @@ pub fn run_crash_while_joining(seed: u64) -> Result<(), String> {
     // A log that takes more than one message to send.
     run.cluster.create_keyspace()?;
     run.start_clients();
-    run.cluster.sim.run_until(Duration::from_secs(20), || false);
+    run.cluster.sim.run_until(Duration::from_secs(5), || false);
     run.cluster.add_node();
     let time = Duration::from_millis(run.cluster.rng.below(1_500));
     run.cluster.sim.run_until(time, || false);
