@@ -136,6 +136,7 @@ mod tests {
             rack: "rack1".into(),
             shards: ShardMap::new(Partitioner::Murmur3, 1),
             tokens: Vec::new(),
+            features: 0,
         };
         Topology::new(nodes.iter().map(node).collect(), NodeIndex(0), epoch)
     }

@@ -144,6 +144,7 @@ mod tests {
             rack: rack.into(),
             shards: ShardMap::new(Partitioner::Murmur3, 1),
             tokens: Vec::new(),
+            features: 0,
         }
     }
 

@@ -85,6 +85,12 @@ verbs! {
     BatchStore = 0x4a, "BATCH_STORE_REQ";
     /// Forget a logged batch, whose mutations are written. Nobody waits for the answer.
     BatchRemove = 0x4b, "BATCH_REMOVE_REQ";
+    /// Apply a mutation, and pass it on to other nodes.
+    MutationRelay = 0x4c, "MUTATION_RELAY_REQ";
+    /// Apply a mutation that another node than its coordinator has sent. Only the coordinator waits for the answer.
+    MutationRelayed = 0x4d, "MUTATION_RELAYED_REQ";
+    /// What has become of such a mutation. It is not answered.
+    MutationRelayedAnswer = 0x4e, "MUTATION_RELAYED_RSP";
     /// Return the digest of the rows of a partition, and the rows as well if asked for.
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.
@@ -92,10 +98,12 @@ verbs! {
 }
 
 impl Verb {
-    /// The name of such a request in traces: Cassandra has one verb for all reads of a partition.
+    /// The name of such a request in traces: Cassandra has one verb for all reads of a partition, and one for all
+    /// writes.
     pub(crate) fn traced_name(self) -> &'static str {
         match self {
             Verb::ReadDigest | Verb::ReadFragments => Verb::Read.name(),
+            Verb::MutationRelay | Verb::MutationRelayed => Verb::Mutation.name(),
             other => other.name(),
         }
     }

@@ -13,6 +13,8 @@ mod world;
 mod batches;
 #[path = "cluster/counters.rs"]
 mod counters;
+#[path = "cluster/data_centers.rs"]
+mod data_centers;
 #[path = "cluster/decisions.rs"]
 mod decisions;
 #[path = "cluster/failures.rs"]

@@ -9,6 +9,7 @@
 pub(crate) mod listener;
 
 use crate::gossip::{Gossip, GossipPort};
+use cluster::topology::features;
 use internode::{
     CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics, PeerIdentity,
     Refusal, RefusalReason, Replier, Versions,
@@ -53,7 +54,7 @@ impl NodeLinks {
             shards: runtime::shard_count() as u16,
             ignore_msb: IGNORE_MSB,
             versions: VERSIONS,
-            features: 0,
+            features: features::ALL,
         };
         let options = Options { source: Some(config.listen_address), ..options.clone() };
         let links =

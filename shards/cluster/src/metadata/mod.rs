@@ -159,6 +159,7 @@ impl Member {
             rack: self.rack.clone(),
             shards: ShardMap { partitioner, shards: self.shards.max(1), ignore_msb: self.ignore_msb },
             tokens: Vec::new(),
+            features: self.features,
         }
     }
 

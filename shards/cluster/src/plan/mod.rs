@@ -10,6 +10,7 @@
 //! | [`WritePlan`] | a mutation of one partition, of any [`WriteType`]; a logged batch on its way into the batch log |
 //! | [`PartitionReadPlan`] | a read of one partition |
 //! | [`RangePiece`] | a read of a part of the ring: its pieces, each with the plan of a partition |
+//! | [`Relay`] | the way of a mutation to the replicas of another data centre |
 //! | [`RepairPlan`] | what the replicas of a read are sent that lack something that others have |
 //! | [`CasPlan`] | the levels and errors of a conditional change, or of a read at SERIAL |
 //! | [`TruncatePlan`] | TRUNCATE, which all nodes must do |
@@ -25,6 +26,7 @@ mod batch_log;
 mod cas;
 mod range;
 mod read;
+mod relay;
 mod repair;
 mod tally;
 mod truncate;
@@ -34,6 +36,7 @@ pub use batch_log::BatchLogStrategy;
 pub use cas::{CasPlan, CasProgress};
 pub use range::RangePiece;
 pub use read::{Form, NextRead, PartitionReadPlan};
+pub use relay::{RELAYED_MAX, Relay};
 pub use repair::RepairPlan;
 pub use truncate::TruncatePlan;
 pub use write::{WritePlan, WriteType, combined, postponed};

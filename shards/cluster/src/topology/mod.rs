@@ -16,6 +16,14 @@ pub struct NodeIndex(pub u16);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct DataCenter(pub u16);
 
+/// What a node can do that not all versions of this program could, a bit each. It is used once all nodes can.
+pub mod features {
+    /// It passes mutations on to other replicas of its data centre, and answers those that were passed on to it.
+    pub const RELAYED_WRITES: u64 = 1;
+    /// All features of this program.
+    pub const ALL: u64 = RELAYED_WRITES;
+}
+
 /// A member of the cluster, as it describes itself.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Node {
@@ -31,6 +39,8 @@ pub struct Node {
     pub shards: ShardMap,
     /// Its tokens. The node owns, for each of them, the range that ends there.
     pub tokens: Vec<RingToken>,
+    /// Its [`features`].
+    pub features: u64,
 }
 
 /// All nodes, which of them this one is, which are believed to be alive, and which have been slow. It stays as it is
@@ -50,6 +60,7 @@ pub struct Topology {
     ring: Vec<(RingToken, NodeIndex)>,
     live: LiveNodes,
     latencies: NodeLatencies,
+    relays_writes: bool,
 }
 
 impl Topology {
@@ -78,7 +89,9 @@ impl Topology {
         ring.dedup_by(|(later, _), (token, _)| later == token);
         let live = LiveNodes::all(nodes.len());
         let latencies = NodeLatencies::new(located.clone());
-        Topology { epoch, nodes, here, data_centers, located, ring, live, latencies }
+        let can_relay = nodes.iter().all(|node| node.features & features::RELAYED_WRITES != 0);
+        let relays_writes = can_relay && data_centers.len() > 1;
+        Topology { epoch, nodes, here, data_centers, located, ring, live, latencies, relays_writes }
     }
 
     /// Begins to measure how fast nodes answer, so that reads ask slow ones after the others.
@@ -96,6 +109,12 @@ impl Topology {
     #[inline]
     pub fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Whether a mutation is sent to one node of each other data centre, which passes it on.
+    #[inline]
+    pub fn relays_writes(&self) -> bool {
+        self.relays_writes
     }
 
     /// The nodes that are believed to be alive.
@@ -198,6 +217,7 @@ pub(crate) mod tests {
             rack: (*rack).into(),
             shards: ShardMap::new(Partitioner::Murmur3, shards),
             tokens: tokens.iter().copied().map(RingToken::Murmur3).collect(),
+            features: features::ALL,
         };
         Topology::new(nodes.iter().enumerate().map(node).collect(), NodeIndex(0), 0)
     }

@@ -1,7 +1,9 @@
 //! Writes of one mutation to all replicas of its partition.
 //!
 //! 1. The mutation is encoded once, as the body of a request, and sent to the live replicas of the plan: to other nodes
-//!    over their links, to this node as a call.
+//!    over their links, to this node as a call. Of each other data centre one replica gets it and passes it on to the
+//!    others there, which answer this node themselves; decisions go to each replica. If that one says that it has not
+//!    done so, the others get the mutation from here.
 //! 2. The client is answered as soon as the plan says what it gets.
 //! 3. The replicas that have not answered by then are waited for in the background, until the request's deadline.
 //! 4. A replica that is down, failed or late has missed the mutation ([`missed`]). At ANY the client is answered as
@@ -9,9 +11,13 @@
 //! 5. If a replica says that by a later epoch other nodes have the partition, the write is planned and sent again when
 //!    this core has reached that epoch. Writing a mutation twice changes nothing.
 //!
+//! `relaying` has the way to other data centres.
+//!
 //! Invariants: what runs on this node runs to its end, and stopping waits for it; the number and the bytes of writes
 //! that wait in the background are limited (`shard_state::WritesBehind`). Past the limit, replicas that have not
 //! answered when the client is answered count as late at once: a silent node costs its peers little memory.
+
+mod relaying;
 
 use super::cas;
 use super::hints::{Kept, missed};
@@ -30,7 +36,7 @@ use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
-use cluster::plan::{CasProgress, WritePlan, WriteType};
+use cluster::plan::{CasProgress, Relay, WritePlan, WriteType};
 use cluster::topology::Topology;
 use model::failure::Detail;
 use model::{Consistency, DecoratedKey, Failure, Mutation, Table};
@@ -58,6 +64,8 @@ struct Replication {
     mutation_at: usize,
     /// The replicas that have not answered.
     calls: SmallVec<[(Replica, Call); 3]>,
+    /// Replicas that pass the mutation on, and to which.
+    relays: Vec<Relay>,
 }
 
 /// What replicas are asked.
@@ -124,6 +132,7 @@ pub(super) async fn write(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        relays: Vec::new(),
     };
     let result = replication.run(Local::Write(mutation)).await;
     shard.metrics().coordinated(&written, false, began);
@@ -154,6 +163,7 @@ pub(super) async fn write_missed(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        relays: Vec::new(),
     };
     replication.run(Local::Write(mutation)).await
 }
@@ -177,6 +187,7 @@ pub(super) async fn replicate_counted(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        relays: Vec::new(),
     };
     replication.run(Local::Nothing).await
 }
@@ -215,6 +226,7 @@ pub(super) async fn commit(
         mutation_at: body.len() - update,
         body,
         calls: SmallVec::new(),
+        relays: Vec::new(),
     };
     let result = replication.run(Local::Commit(Box::new(step))).await;
     if is_too_few {
@@ -264,15 +276,22 @@ impl Replication {
     /// Sends the mutation to all replicas of the plan. Returns true if the client's answer is known by that.
     fn send(&mut self, local: Local) -> bool {
         let topology = self.planned.topology.clone();
+        let is_relayed = self.kind != Kind::Commit && topology.relays_writes();
+        let center = topology.data_center_of(topology.here());
         let mut here = None;
+        let mut far: SmallVec<[Replica; 4]> = SmallVec::new();
         for replica in self.planned.plan.targets() {
             if replica.node == topology.here() {
                 here = Some(replica);
-                continue;
+            } else if is_relayed && topology.data_center_of(replica.node) != center {
+                far.push(replica);
+            } else {
+                let call = self.call(replica);
+                self.calls.push((replica, call));
             }
-            let asked = Asked::until(&topology, replica.node, self.deadline);
-            let call = asked.call(&self.shard, self.kind.verb(), &self.body);
-            self.calls.push((replica, Call::Elsewhere(call)));
+        }
+        if !far.is_empty() {
+            self.send_far(&far);
         }
         let mut is_done = false;
         for at in 0..self.planned.plan.down().len() {
@@ -299,6 +318,12 @@ impl Replication {
         is_done
     }
 
+    /// Sends the mutation to a replica on another node.
+    fn call(&self, replica: Replica) -> Call {
+        let asked = Asked::until(&self.planned.topology, replica.node, self.deadline);
+        Call::Elsewhere(asked.call(&self.shard, self.kind.verb(), &self.body))
+    }
+
     /// Waits until the client's answer is known.
     async fn answer(&mut self) -> Result<(), Failure> {
         while !self.calls.is_empty() {
@@ -319,6 +344,7 @@ impl Replication {
                     }
                 }
                 Event::Answered(replica, Err(refusal)) => {
+                    self.send_past(replica);
                     self.missed(replica);
                     let failure = failure_of(self.kind.verb(), refusal);
                     let topology = &self.planned.topology;
@@ -386,6 +412,7 @@ impl Replication {
                 if self.kind == Kind::Mutation { Local::Write(mutation) } else { Local::Nothing }
             }
         };
+        self.relays.clear();
         for (_, call) in std::mem::take(&mut self.calls) {
             if let Call::Here(call) = call {
                 runtime::spawn(call);
@@ -433,7 +460,10 @@ impl Replication {
                         // The client has its answer already.
                         let _ = self.send_again(epoch).await;
                     }
-                    Event::Answered(replica, Err(_)) => drop(self.missed(replica)),
+                    Event::Answered(replica, Err(_)) => {
+                        self.send_past(replica);
+                        drop(self.missed(replica));
+                    }
                 }
             }
         })

@@ -101,6 +101,10 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
         Request::StoreBatch(batch) => Reply::Done(Box::pin(batches::store(shard, &batch)).await),
         Request::RemoveBatch(id) => Reply::Done(Box::pin(batches::remove(shard, id)).await),
+        Request::RelayedAnswer(answer) => {
+            shard.relayed_writes().complete(answer.0, answer.1);
+            Reply::Done(Ok(()))
+        }
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(truncate::truncate(shard, table)).await),

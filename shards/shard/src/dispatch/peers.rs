@@ -14,13 +14,14 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, hints as hint_bytes, reads, rows};
-use crate::ports::Unreadable;
+use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, rows};
+use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
 use crate::request::AckTerms;
-use crate::shard_state::Shard;
+use crate::shard_state::{Shard, relayed_writes};
 use crate::verbs::Verb;
 use cluster::placement::TablePlacement;
+use cluster::topology::Node;
 use engine::BatchId;
 use model::failure::FailureReason;
 use model::query::Partitions;
@@ -91,7 +92,8 @@ async fn serve_traced(shard: &Shard, session: TracedSession, verb: Verb, body: &
     let serving = async {
         shard.trace(|| format!("{} message received from {from}", verb.traced_name()));
         let answer = encoded(Box::pin(serve_data(shard, verb, body)).await);
-        if let (Ok(answer), true) = (&answer, verb != Verb::BatchRemove) {
+        let is_awaited = !matches!(verb, Verb::BatchRemove | Verb::MutationRelayed | Verb::MutationRelayedAnswer);
+        if let (Ok(answer), true) = (&answer, is_awaited) {
             shard.trace(|| format!("Enqueuing response to {from}"));
             shard.trace(|| {
                 format!("Sending {} message to {from} message size {} bytes", verb.traced_answer(), answer.len())
@@ -134,11 +136,31 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
     match verb {
         Verb::Mutation => {
             let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
-            let table = tables_of(shard, &mutation, |_| true).await?;
-            let placement = shard.placement_of(&table)?;
-            check_owner(head, &placement, mutation.token(), mutation.key())?;
-            let core = core_of(&placement, mutation.token());
-            shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
+            mutate(shard, head, mutation).await
+        }
+        Verb::MutationRelay => {
+            let relay = relays::split_relay(&body).ok_or(Stopped::Unreadable)?;
+            let mutation = Mutation::decode(shard.partitioner(), relay.mutation.to_vec());
+            let mutation = mutation.map_err(|_| Stopped::Unreadable)?;
+            pass_on(shard, head, &relay);
+            mutate(shard, head, mutation).await
+        }
+        Verb::MutationRelayed => {
+            let relayed = relays::split_relayed(&body).ok_or(Stopped::Unreadable)?;
+            let mutation = Mutation::decode(shard.partitioner(), relayed.mutation.to_vec());
+            let mutation = mutation.map_err(|_| Stopped::Unreadable)?;
+            if let Ok(answer) = encoded(mutate(shard, head, mutation).await) {
+                answer_coordinator(shard, &relayed, &answer);
+            }
+            Ok(answer::result(|_| ()))
+        }
+        Verb::MutationRelayedAnswer => {
+            let (number, told) = relays::split_answer(&body).ok_or(Stopped::Unreadable)?;
+            let core = relayed_writes::core_of(number);
+            if usize::from(core.0) >= runtime::shard_count() || answer::decode(told).is_none() {
+                return Err(Stopped::Unreadable);
+            }
+            shard.call(core, Request::RelayedAnswer(Box::new((number, told.to_vec())))).await.done()?;
             Ok(answer::result(|_| ()))
         }
         Verb::Hint => apply_hint(shard, head, &body).await,
@@ -200,6 +222,51 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
         }
         _ => Err(Stopped::Unreadable),
     }
+}
+
+/// Writes a mutation that this node has a replica of.
+async fn mutate(shard: &Shard, head: Head, mutation: Mutation) -> Result<Vec<u8>, Stopped> {
+    let table = tables_of(shard, &mutation, |_| true).await?;
+    let placement = shard.placement_of(&table)?;
+    check_owner(head, &placement, mutation.token(), mutation.key())?;
+    let core = core_of(&placement, mutation.token());
+    shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
+    Ok(answer::result(|_| ()))
+}
+
+/// Passes a mutation on to other nodes. One that is not known here, or not reached, is late for the coordinator.
+fn pass_on(shard: &Shard, head: Head, relay: &relays::RelayRequest<'_>) {
+    let topology = shard.topology();
+    for (host_id, number) in &relay.nodes {
+        let Some(node) = topology.nodes().iter().find(|node| node.host_id == *host_id) else { continue };
+        let mut body = head.body(relays::RELAYED_HEAD_BYTES + relay.mutation.len());
+        relays::push_relayed(&mut body, relay.coordinator, *number, relay.mutation);
+        shard.trace(|| format!("Enqueuing forwarded write to /{}", node.address));
+        post(shard, node, Verb::MutationRelayed, body);
+    }
+}
+
+/// Sends the coordinator of a mutation that was passed on what has become of it.
+fn answer_coordinator(shard: &Shard, relayed: &relays::RelayedRequest<'_>, answer: &[u8]) {
+    let topology = shard.topology();
+    let Some(coordinator) = topology.nodes().iter().find(|node| node.host_id == relayed.coordinator) else { return };
+    let mut body = Head { epoch: 0 }.body(relays::ANSWER_HEAD_BYTES + answer.len());
+    relays::push_answer(&mut body, relayed.number, answer);
+    shard.peers().post(coordinator, PeerLane::Requests, Verb::MutationRelayedAnswer, body);
+}
+
+/// Sends a request for data that is not answered.
+fn post(shard: &Shard, to: &Node, verb: Verb, body: Vec<u8>) {
+    let body = match shard.traced_session() {
+        None => body,
+        Some(session) => {
+            let body = session.with(&body);
+            let (name, size) = (verb.traced_name(), body.len());
+            shard.trace(|| format!("Sending {name} message to /{} message size {size} bytes", to.address));
+            body
+        }
+    };
+    shard.peers().post(to, PeerLane::Requests, verb, body);
 }
 
 /// Applies what this node has missed, or keeps what another one has.

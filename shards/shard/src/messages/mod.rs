@@ -121,6 +121,9 @@ pub enum Request {
     StoreBatch(Box<StoredBatch>),
     /// Forget a logged batch. Sent to the core that keeps it.
     RemoveBatch(BatchId),
+    /// The number and the bytes of an answer that the receiver awaits, of a node to which another one has passed a
+    /// mutation on.
+    RelayedAnswer(Box<(u64, Vec<u8>)>),
     /// Run a DDL statement. Sent to shard 0.
     Define(Box<Define>),
     /// Truncate a table on all shards. Sent to shard 0.

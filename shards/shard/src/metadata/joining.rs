@@ -228,6 +228,7 @@ fn stranger(shard: &Shard, address: SocketAddr) -> Node {
         rack: String::new(),
         shards: ShardMap::new(shard.config().partitioner, 1),
         tokens: Vec::new(),
+        features: 0,
     }
 }
 

@@ -51,7 +51,7 @@ pub(super) fn own_member(shard: &Shard) -> Member {
         ignore_msb: node.shards.ignore_msb,
         release_version: RELEASE_VERSION.into(),
         messages: MESSAGES,
-        features: 0,
+        features: node.features,
     }
 }
 

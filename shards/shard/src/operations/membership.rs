@@ -162,6 +162,7 @@ mod tests {
             rack: String::new(),
             shards: ShardMap::new(Partitioner::Murmur3, 1),
             tokens: Vec::new(),
+            features: 0,
         };
         let gone = |before: &[Node], after: &[Node]| -> Vec<u8> {
             let last = |address: SocketAddr| address.to_string().as_bytes()["127.0.0.".len()] - b'0';

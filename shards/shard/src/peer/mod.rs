@@ -10,6 +10,7 @@
 //! | `paxos` | proposals, promises and acceptances |
 //! | `batches` | logged batches to be kept or forgotten |
 //! | `counters` | changes of counters, and what their leader answers |
+//! | `relays` | mutations that one node passes on to others |
 //! | `hints` | mutations that a node has missed |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
@@ -29,4 +30,5 @@ pub(crate) mod head;
 pub(crate) mod hints;
 pub(crate) mod paxos;
 pub(crate) mod reads;
+pub(crate) mod relays;
 pub(crate) mod rows;

@@ -11,7 +11,7 @@ use super::Error;
 use super::cells::{RowReader, RowWriter, StoredRow};
 use super::rows::system_table;
 use crate::config::Config;
-use cluster::topology::Node;
+use cluster::topology::{Node, features};
 use engine::store::Truncation;
 use model::{Mutation, MutationBuilder, Partitioner, RingToken, Schema, ShardMap, TableId};
 use std::collections::BTreeSet;
@@ -126,6 +126,7 @@ impl Identity {
             rack: config.rack.clone(),
             shards: ShardMap::new(config.partitioner, shards),
             tokens: self.tokens.clone(),
+            features: features::ALL,
         }
     }
 

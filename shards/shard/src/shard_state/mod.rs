@@ -18,6 +18,7 @@ mod kept_batches;
 mod metadata;
 mod partition_locks;
 mod placement_registry;
+pub(crate) mod relayed_writes;
 mod schema_registry;
 mod tracing;
 mod truncations;
@@ -50,6 +51,7 @@ use kept_batches::KeptBatches;
 use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table};
 use placement_registry::PlacementRegistry;
+use relayed_writes::RelayedWrites;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
@@ -91,6 +93,7 @@ struct Inner {
     kept_batches: KeptBatches,
     /// Writes that wait for replicas after their clients were answered.
     writes_behind: WritesBehind,
+    relayed_writes: RelayedWrites,
     hints: Hints,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
@@ -209,6 +212,7 @@ impl Shard {
             truncations: Truncations::default(),
             kept_batches: KeptBatches::default(),
             writes_behind: WritesBehind::default(),
+            relayed_writes: RelayedWrites::default(),
             hints: Hints::new(config.hints_directory(), config.hints.clone()),
             metrics,
             gate: Gate::new(),
@@ -321,6 +325,11 @@ impl Shard {
 
     pub(crate) fn writes_behind(&self) -> &WritesBehind {
         &self.inner.writes_behind
+    }
+
+    /// Answers of nodes to which other nodes pass mutations on.
+    pub(crate) fn relayed_writes(&self) -> &RelayedWrites {
+        &self.inner.relayed_writes
     }
 
     /// Mutations that other nodes have missed.

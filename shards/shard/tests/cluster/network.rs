@@ -129,7 +129,9 @@ impl Peers for Network {
         })
     }
 
-    fn post(&self, _: &Node, _: PeerLane, _: Verb, _: Vec<u8>) {}
+    fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>) {
+        drop(self.call(to, lane, verb, &body, runtime::now()));
+    }
 
     fn presence(&self, to: &Node) -> PresenceCheck {
         let is_there = self.inboxes.borrow().contains_key(&to.address.ip());
