@@ -26,7 +26,7 @@ type LockName = (TableId, Token);
 
 /// The locks of a shard. Cloning shares them.
 #[derive(Clone, Default)]
-pub(crate) struct PartitionLocks(Rc<RefCell<HashMap<LockName, VecDeque<Rc<Waiter>>>>>);
+pub struct PartitionLocks(Rc<RefCell<HashMap<LockName, VecDeque<Rc<Waiter>>>>>);
 
 #[derive(Default)]
 struct Waiter {
@@ -36,7 +36,10 @@ struct Waiter {
 
 impl PartitionLocks {
     /// Waits for the lock of a partition.
-    pub(crate) async fn lock(&self, table: TableId, token: Token) -> Result<PartitionLockGuard, Error> {
+    ///
+    /// # Errors
+    /// [`Error::LockQueueFull`] if [`WAITERS_MAX`] others wait.
+    pub async fn lock(&self, table: TableId, token: Token) -> Result<PartitionLockGuard, Error> {
         use std::collections::hash_map::Entry;
         let name = (table, token);
         let waiter = match self.0.borrow_mut().entry(name) {

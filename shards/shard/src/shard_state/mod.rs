@@ -86,6 +86,8 @@ struct Inner {
     texts: RefCell<TextCache<Rc<Statement>>>,
     /// Locks that requests hold across several messages.
     partition_locks: PartitionLocks<engine::PartitionLockGuard>,
+    /// Held by the rounds of Paxos of this core, one of each partition, so that they do not overtake each other.
+    decision_turns: engine::partition_locks::PartitionLocks,
     /// Proposals of Paxos of which it is unknown whether the log has them.
     unsettled: Unsettled,
     truncations: Truncations,
@@ -208,6 +210,7 @@ impl Shard {
             prepared: RefCell::new(prepared),
             texts: RefCell::new(texts),
             partition_locks: PartitionLocks::default(),
+            decision_turns: engine::partition_locks::PartitionLocks::default(),
             unsettled: Unsettled::default(),
             truncations: Truncations::default(),
             kept_batches: KeptBatches::default(),
@@ -317,6 +320,11 @@ impl Shard {
 
     pub(crate) fn partition_locks(&self) -> &PartitionLocks<engine::PartitionLockGuard> {
         &self.inner.partition_locks
+    }
+
+    /// The turns of this core's rounds of Paxos among several replicas, which are not the locks of its own replicas.
+    pub(crate) fn decision_turns(&self) -> &engine::partition_locks::PartitionLocks {
+        &self.inner.decision_turns
     }
 
     pub(crate) fn unsettled(&self) -> &Unsettled {

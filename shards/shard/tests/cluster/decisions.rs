@@ -145,3 +145,41 @@ fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
     assert_eq!(rows_of(world.query(2, 0, &serial_read(7)).expect("read")).0.len(), 1);
     assert!(!applied(&mut world, 1, &insert(7, Consistency::One)));
 }
+
+/// Lets clients of all nodes change one row `turns` times each, all at once. Returns how many rounds that took, and how
+/// many changes may have been applied or not.
+fn contend(world: &mut World, clients: usize, turns: usize) -> (u64, usize) {
+    let text = "UPDATE k.t SET b = 2 WHERE a = 1 IF b IN (1, 2)";
+    let before = world.network.sent(Verb::PaxosPrepare);
+    let running: Vec<_> = (0..clients)
+        .map(|client| {
+            world.begin(client % 3, 0, move |shard| async move {
+                let mut unknown = 0;
+                for _ in 0..turns {
+                    let parameters = model::QueryParameters::new(Consistency::Quorum);
+                    match shard.query(&shard::Session::default(), text, &parameters).await {
+                        Ok(answer) => assert_eq!(rows_of(answer).0[0][0], Some(vec![1]), "applied"),
+                        Err(failure) if failure.code == ErrorCode::CasWriteUnknown => unknown += 1,
+                        Err(failure) => return Err(failure),
+                    }
+                }
+                Ok::<usize, Failure>(unknown)
+            })
+        })
+        .collect();
+    world.sim.run_until(Duration::from_secs(60), || running.iter().all(|one| one.borrow().is_some()));
+    let unknown = running.iter().map(|one| one.borrow_mut().take().expect("all end").expect("no other failure")).sum();
+    // Each round asks both other nodes.
+    ((world.network.sent(Verb::PaxosPrepare) - before) / 2, unknown)
+}
+
+#[test]
+fn clients_of_one_row_make_progress_in_few_rounds() {
+    let mut world = three_nodes();
+    assert!(applied(&mut world, 0, &insert(1, Consistency::Quorum)));
+    let (clients, turns) = (8, 6);
+    assert_eq!(contend(&mut world, 1, turns), (turns as u64, 0), "nobody is in the way");
+    let (rounds, unknown) = contend(&mut world, clients, turns);
+    let decisions = (clients * turns) as u64;
+    assert!(rounds <= 2 * decisions, "{rounds} rounds for {decisions} decisions");
+}

@@ -1,5 +1,7 @@
 //! Rounds among several replicas, or with the only one on another node: the proposer runs on the core that was asked.
 //!
+//! 0. Rounds of one core about the same partition take turns, until the outcome is written. So the cores that have
+//!    clients of a partition compete for it, however many clients these are.
 //! 1. Prepare: all live replicas that take part are asked for promises, which are durable, because an acceptor holds no
 //!    lock for a proposer that may be gone.
 //! 2. What earlier rounds left is finished, and replicas that lack the last commit are sent it.
@@ -29,6 +31,7 @@ use crate::paxos::{Proposal, Update};
 use crate::peer::answer::Refusal;
 use crate::peer::head::Head;
 use crate::peer::paxos::Round;
+use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
@@ -114,6 +117,11 @@ pub(super) async fn decide(
     let deadline = runtime::now().after(request.timeout);
     let left = || deadline.since(runtime::now());
     let key = DecoratedKey::new(shard.partitioner(), &request.key);
+    let turn = shard.decision_turns().lock(request.table.id, key.token);
+    let Some(turn) = runtime::timeout(left().min(shard.config().cas_contention_timeout), turn).await else {
+        return Err(request.plan.expired(CasProgress::Preparing, 0, 0));
+    };
+    let _turn = turn.map_err(|error| replica::failure(&shard.schema(), Some(request.table.id), error))?;
     loop {
         let mut rounds = Rounds::new(shard, &request, &key, topology, deadline);
         let ended = runtime::timeout(left(), Box::pin(rounds.run(&decide))).await;
