@@ -30,8 +30,8 @@ pub enum Planted {
     /// Replicated tables: hints are delivered though what they need to be harmless is forgotten, because the clock of
     /// the node that keeps them stands still.
     LateHints,
-    /// Replicated tables: batches that are taken to be logged are not. Every fault is a crash while the
-    /// network is slow.
+    /// Replicated tables: batches that are taken to be logged are not. Every fault is a crash of a node
+    /// that has been cut off for a moment.
     NoBatchLog,
 }
 

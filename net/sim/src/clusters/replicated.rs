@@ -35,6 +35,8 @@ const NODES_MAX: u64 = 5;
 const CLIENTS_MAX: u64 = 4;
 /// Clients that send one kind of requests alone.
 const CLIENTS_OF_ONE_KIND: usize = 3;
+/// How long a node is cut off that then crashes, if it is not to write hints before, virtual.
+const ALONE: Duration = Duration::from_secs(3);
 /// Most rounds of faults.
 const ROUNDS_MAX: u64 = 4;
 /// Longest time of a fault, and of the quiet after it, virtual.
@@ -104,6 +106,8 @@ fn run(seed: u64, planted: Option<Planted>) -> ReplicatedReport {
         answered: world.answered,
         reads_checked: world.reads_checked,
         decisions: world.registers.answered,
+        batches: world.batches.count(),
+        deletions: world.deletions.keys().len() as u64,
         events: run.cluster.sim.steps(),
         trace_hash: run.cluster.sim.trace_hash(),
         violation,
@@ -156,9 +160,10 @@ impl ReplicatedRun {
         match fault {
             Fault::Crash(node) => {
                 if self.planted == Some(Planted::NoBatchLog) {
-                    // So that batches are under way when their coordinator crashes.
-                    Fault::SlowNetwork.begin(&mut self.cluster.sim, &nodes);
-                    self.pass_time()?;
+                    // Until it crashes, it alone gets its own part of each batch.
+                    Fault::Isolate(node).begin(&mut self.cluster.sim, &nodes);
+                    self.cluster.sim.run_until(ALONE, || false);
+                    Fault::Isolate(node).end(&mut self.cluster.sim, &nodes);
                 }
                 self.crash(node);
                 if self.planted.is_some_and(Planted::forgets) {
@@ -171,7 +176,6 @@ impl ReplicatedRun {
         }
         self.pass_time()?;
         fault.end(&mut self.cluster.sim, &nodes);
-        Fault::SlowNetwork.end(&mut self.cluster.sim, &nodes);
         if let Fault::FailingDisk(node, _) = fault
             && self.cluster.sim.is_running(node)
         {
