@@ -50,10 +50,14 @@ pub(crate) async fn listen(node: &NodeState) -> Option<Listener> {
 pub(crate) async fn serve(node: Rc<NodeState>, listener: Listener, closing: Latch) {
     let permits = Semaphore::new(CONNECTIONS_MAX);
     loop {
-        let permit = permits.acquire(1).await;
-        match race(closing.wait(), listener.accept()).await {
+        // Commands that take long must not keep the node from stopping.
+        let accepted = async {
+            let permit = permits.acquire(1).await;
+            listener.accept().await.map(|accepted| (permit, accepted))
+        };
+        match race(closing.wait(), accepted).await {
             Either::Left(()) => return,
-            Either::Right(Ok(accepted)) => {
+            Either::Right(Ok((permit, accepted))) => {
                 let node = node.clone();
                 runtime::spawn(async move {
                     let _permit = permit;
