@@ -18,9 +18,10 @@ impl From<schema::Error> for StartError {
             schema::Error::Malformed { .. } | schema::Error::Store(engine::Error::Corrupt { .. }) => {
                 StartError::Corrupt(error.to_string())
             }
-            schema::Error::Store(_) | schema::Error::OtherPartitioner { .. } | schema::Error::Unsupported { .. } => {
-                StartError::Failed(error.to_string())
-            }
+            schema::Error::Store(_)
+            | schema::Error::OtherPartitioner { .. }
+            | schema::Error::Unsupported { .. }
+            | schema::Error::Decommissioned => StartError::Failed(error.to_string()),
         }
     }
 }

@@ -28,6 +28,16 @@ fn next_timestamp(shard: &Shard, stored: &Stored) -> i64 {
     runtime::wall_micros().max(last.saturating_add(1))
 }
 
+/// Durably changes the row of `system.local` by the mutation of a schema and a timestamp.
+pub(crate) async fn change_local(
+    shard: &Shard,
+    mutation: impl FnOnce(&Schema, i64) -> Mutation,
+) -> Result<(), Failure> {
+    let timestamp = next_timestamp(shard, &stored(shard).await?);
+    apply(shard, mutation(&shard.schema(), timestamp)).await?;
+    sync(shard).await
+}
+
 async fn apply(shard: &Shard, mutation: Mutation) -> Result<(), Failure> {
     shard.store().apply(mutation, true).await.map_err(store_failure)
 }

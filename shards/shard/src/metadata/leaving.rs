@@ -8,6 +8,8 @@
 //! ([`Shard::hears_that_it_left`]).
 
 use super::joining::is_removed;
+use crate::definitions;
+use crate::schema::local;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, MemberState, Rejected};
 use cluster::topology::NodeIndex;
@@ -73,12 +75,15 @@ impl Shard {
     /// Takes this node out of the ring for good. To be called on shard 0.
     ///
     /// # Errors
-    /// It is the only node, too few nodes would be left for a keyspace, its data would be lost, or no other node takes
-    /// its hints; `force` passes over all but the first.
+    /// It is no part of the ring or the only node, too few nodes would be left for a keyspace, its data would be lost,
+    /// or no other node takes its hints; `force` passes over all but the first two.
     pub async fn decommission(&self, force: bool) -> Result<(), RingError> {
         let metadata = self.metadata().current();
         let normal = metadata.members.values().filter(|member| member.state == MemberState::Normal).count();
         let state = self.member_state();
+        if !matches!(state, Some(MemberState::Normal | MemberState::Leaving)) {
+            return Err(RingError::Unsupported("local node is not a member of the token ring yet".into()));
+        }
         if normal - usize::from(state == Some(MemberState::Normal)) == 0 {
             return Err(RingError::Unsupported(Rejected::LastMember.to_string()));
         }
@@ -87,12 +92,14 @@ impl Shard {
             self.check_no_data()?;
         }
         match race(self.leave(state, force), self.hears_that_it_left()).await {
-            Either::Left(left) => left,
-            Either::Right(()) => {
-                self.metadata().set_removed();
-                Ok(())
-            }
+            Either::Left(left) => left?,
+            Either::Right(()) => self.metadata().set_removed(),
         }
+        // Without it the next start hears from the others that the node has left.
+        if let Err(failure) = definitions::change_local(self, local::decommissioned).await {
+            tracing::warn!(%failure, "system.local does not say that the node was decommissioned");
+        }
+        Ok(())
     }
 
     async fn leave(&self, state: Option<MemberState>, force: bool) -> Result<(), RingError> {

@@ -7,6 +7,7 @@ use super::peers::PeerTransport;
 use super::rows::{Slot, read_slot, slot_written};
 use super::snapshot;
 use crate::messages::admin::Members;
+use crate::schema;
 use crate::schema::local::{Identity, RELEASE_VERSION};
 use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;
@@ -122,11 +123,7 @@ pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), 
     let config = shard.config();
     let refuse = |text: String| Err(StartError::Failed(text));
     if metadata.left.contains(&shard.host_id()) {
-        return refuse(
-            "This node was decommissioned and will not rejoin the ring unless cassandra.override_decommission=true has \
-             been set, or all existing data is removed and the node is bootstrapped again"
-                .into(),
-        );
+        return Err(schema::Error::Decommissioned.into());
     }
     let Some(member) = metadata.members.get(&shard.host_id()) else { return Ok(()) };
     if metadata.cluster_name != config.cluster_name {

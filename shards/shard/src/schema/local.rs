@@ -2,7 +2,7 @@
 //!
 //! Host id (a random uuid) and tokens (random, distinct) are made once. Every start writes anew: versions, addresses,
 //! ports, names, and the gossip generation (seconds since 1970, always above the one before). Changed while running:
-//! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP.
+//! `schema_version` by DDL, `truncated_at` by TRUNCATE and DROP, `bootstrapped` when the node has left its cluster.
 //!
 //! Invariants: host id and tokens never change; timestamps of schema changes never go back, not even across restarts:
 //! every change takes one above the latest in this row and leaves its own there.
@@ -26,6 +26,9 @@ pub(crate) const CQL_VERSION: &str = "3.4.7";
 pub(crate) const NATIVE_PROTOCOL_VERSION: &str = "5";
 /// The only partition of `system.local`.
 pub(crate) const LOCAL_KEY: &str = "local";
+/// What `bootstrapped` says while the node may be a member of a cluster, and once it has left.
+const COMPLETED: &str = "COMPLETED";
+const DECOMMISSIONED: &str = "DECOMMISSIONED";
 /// Length of a truncation record that Cassandra wrote: segment i64, position i32, milliseconds i64. It concerns
 /// Cassandra's own commit log, which must be empty before a node starts here; no record of this program has this
 /// length.
@@ -54,6 +57,8 @@ pub(crate) struct Stored {
     pub(crate) last_timestamp: i64,
     /// The recorded truncations of tables.
     pub(crate) truncations: Vec<(TableId, Truncation)>,
+    /// Whether the node has left its cluster.
+    pub(crate) has_left: bool,
 }
 
 impl Stored {
@@ -70,6 +75,7 @@ impl Stored {
             return Err(Error::OtherPartitioner { stored, own });
         }
         let schema_version = row.optional_uuid("schema_version")?;
+        let has_left = row.optional_text("bootstrapped")?.is_some_and(|state| state == DECOMMISSIONED);
         let mut truncations = Vec::new();
         for (id, record) in row.elements("truncated_at") {
             let id = TableId(id.try_into().map_err(|_| row.malformed("truncated_at"))?);
@@ -89,7 +95,7 @@ impl Stored {
             }
             None => None,
         };
-        Ok(Stored { identity, schema_version, last_timestamp, truncations })
+        Ok(Stored { identity, schema_version, last_timestamp, truncations, has_left })
     }
 }
 
@@ -151,7 +157,7 @@ pub(crate) fn written_at_start(schema: &Schema, config: &Config, identity: &Iden
     let table = system_table(schema, "system", "local");
     let port = |port: u16| i32::from(port).to_be_bytes();
     let mut row = RowWriter::new(table, &[], timestamp);
-    row.set("bootstrapped", "COMPLETED")
+    row.set("bootstrapped", COMPLETED)
         .set("broadcast_address", inet(config.storage_address().ip()))
         .set("broadcast_port", port(config.storage_port))
         .set("cluster_name", config.cluster_name.as_str())
@@ -195,6 +201,14 @@ pub(crate) fn schema_version_changed(schema: &Schema, version: Uuid, timestamp: 
     let table = system_table(schema, "system", "local");
     let mut row = RowWriter::new(table, &[], timestamp);
     row.set("schema_version", version.into_bytes());
+    local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
+}
+
+/// The mutation that says that the node has left its cluster.
+pub(crate) fn decommissioned(schema: &Schema, timestamp: i64) -> Mutation {
+    let table = system_table(schema, "system", "local");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    row.set("bootstrapped", DECOMMISSIONED);
     local_mutation(schema.partitioner, table.id, |mutation| row.finish(mutation))
 }
 

@@ -56,6 +56,8 @@ pub(crate) enum Error {
         /// The feature and the name of what uses it.
         what: String,
     },
+    /// The node has left its cluster for good: it must not start.
+    Decommissioned,
 }
 
 impl From<engine::Error> for Error {
@@ -72,6 +74,11 @@ impl std::fmt::Display for Error {
             Error::OtherPartitioner { stored, own } => write!(
                 f,
                 "the data directory was made with partitioner {stored}, which does not match system partitioner {own}"
+            ),
+            Error::Decommissioned => f.write_str(
+                "This node was decommissioned and will not rejoin the ring unless \
+                 -Dcassandra.override_decommission=true has been set, or all existing data is removed and the node is \
+                 bootstrapped again",
             ),
             Error::Unsupported { what } => write!(
                 f,
@@ -133,6 +140,9 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
 
     let StoredSchema { keyspaces: found, without_ids } = rows::load(&system, &rows)?;
     let stored = Stored::load(&system, &local)?;
+    if stored.has_left {
+        return Err(Error::Decommissioned);
+    }
     let prepared = prepared::load(&system, &statements)?;
     let (mut schema, outdated) = assemble(system, found);
     schema.version = stored.schema_version.unwrap_or_else(random_uuid);

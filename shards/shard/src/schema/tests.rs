@@ -436,6 +436,10 @@ fn an_identity_is_kept_and_its_generation_grows() {
     assert_eq!(stored.identity.as_ref(), Some(&first));
     assert_eq!((stored.schema_version, stored.last_timestamp), (None, 5));
 
+    assert!(!stored.has_left);
+    let left = local::decommissioned(&system, 6);
+    assert!(Stored::load(&system, &rows_of(&left, table.id)).expect("loads").has_left);
+
     // A clock that went back does not take the generation back with it.
     for (now, generation) in [(2000, 2000), (10, 1001), (i64::MAX, i32::MAX)] {
         let next = first.restarted(now);
