@@ -314,6 +314,11 @@ impl Sim {
         self.world.disk(id).borrow_mut().fault = None;
     }
 
+    /// From now on, calls on disks take between these two times instead of [`Options::disk_latency`].
+    pub fn set_disk_latency(&mut self, between: (Duration, Duration)) {
+        self.world.options.borrow_mut().disk_latency = between;
+    }
+
     /// The files on a node's disk as programs see them, with their lengths, sorted by path.
     pub fn files(&self, id: NodeId) -> Vec<(PathBuf, u64)> {
         let disk = self.world.disk(id);

@@ -3,7 +3,8 @@
 //! 1. Apply the statement to the schema that this node serves (`cql::define`), or refuse it.
 //! 2. Prepare the change on this node ([`Step::prepare`]).
 //! 3. Propose it to the log of the cluster, with the version of the schema that it changes. When the log has it, the
-//!    node makes it ([`Step::make`]) in its turn, as every other node does.
+//!    node makes it ([`Step::make`]) in its turn, as every other node does. The statement waits for that longer than
+//!    for the agreement: a DROP flushes the table and keeps it as a snapshot, however busy the disk is.
 //! 4. If the schema has changed meanwhile, begin again with the new one.
 //! 5. Wait until every live node serves the new schema, then answer.
 //!
@@ -22,36 +23,47 @@ use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext};
 use cql::plan::Define;
 use model::{Failure, Mutation, Schema, TableId};
 use runtime::Instant;
-use std::cell::RefCell;
+use runtime::sync::Latch;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long a statement may take until the cluster has agreed on it: `request_timeout`.
+/// How long the cluster may take to agree on a proposal: `request_timeout`. A statement looks at a schema that others
+/// change before it for as long.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long this node may take to make a change that the cluster has agreed on, before the client is told that the
+/// outcome is not known.
+const MAKING_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long other nodes have to confirm a change at least, however long it took here.
+const CONFIRMATION_TIME_MIN: Duration = Duration::from_secs(2);
 
 /// Runs one DDL statement. Returns when every shard of every live node serves the new schema.
 pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Failure> {
     let shard = shard.clone();
     runtime::spawn(async move {
         let _proposal = shard.metadata().begin_proposal().await;
-        let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+        let last_look = runtime::now().after(AGREEMENT_TIMEOUT);
         loop {
             let (step, update, warnings) = match work_out(&shard, &define).await? {
                 Some(found) => found,
                 None => return unchanged(&shard, &define),
             };
             let change = step.change().clone();
-            match propose(&shard, step, update, deadline).await? {
-                Proposed::Made(epoch) => {
+            match propose(&shard, step, update).await? {
+                Proposed::Made { epoch, deadline } => {
                     let mut warnings = warnings;
+                    let deadline = deadline.max(runtime::now().after(CONFIRMATION_TIME_MIN));
                     warnings.extend(shard.confirm(epoch, deadline).await);
                     return Ok(Defined { change: Some(change), warnings });
                 }
+                Proposed::SchemaMoved(moved) if runtime::now() >= last_look => {
+                    return Err(Failure::server(moved.to_string()));
+                }
                 // Another node was first: look again.
-                Proposed::SchemaMoved => {}
+                Proposed::SchemaMoved(_) => {}
             }
         }
     })
@@ -125,47 +137,88 @@ async fn work_out(shard: &Shard, define: &Define) -> Result<Option<(Step, Schema
 
 /// What became of a proposal.
 enum Proposed {
-    /// It is the entry of this epoch, and this node has made the change.
-    Made(u64),
+    /// It is the entry of this epoch or of an earlier one, and this node has made the change. The agreement was due by
+    /// `deadline`.
+    Made { epoch: u64, deadline: Instant },
     /// The schema is not the one that it changes.
-    SchemaMoved,
+    SchemaMoved(Rejected),
 }
 
-async fn propose(shard: &Shard, step: Step, update: SchemaUpdate, deadline: Instant) -> Result<Proposed, Failure> {
-    let prepared = Rc::new(RefCell::new(Some(step.prepare(shard).await?)));
-    let take = |prepared: &RefCell<Option<Prepared>>| prepared.borrow_mut().take().unwrap_or_default();
+/// A change of the schema that this node has worked out and proposed, on its way through the log.
+#[derive(Default)]
+struct OwnChange {
+    prepared: RefCell<Option<Prepared>>,
+    /// The epoch before it, once its entry is in the log.
+    before: Cell<Option<u64>>,
+    result: RefCell<Option<Result<(), Failure>>>,
+    made: Latch,
+}
+
+impl OwnChange {
+    /// Makes the change, when its turn in the log has come.
+    async fn make(self: Rc<OwnChange>, shard: Shard, step: Step) -> Result<(), Failure> {
+        self.before.set(Some(shard.metadata().current().epoch));
+        let prepared = self.take_prepared();
+        let result = step.make(&shard, prepared).await;
+        self.result.replace(Some(result.clone()));
+        self.made.set();
+        result
+    }
+
+    fn take_prepared(&self) -> Prepared {
+        self.prepared.borrow_mut().take().unwrap_or_default()
+    }
+
+    /// Waits for the end of a change whose entry is in the log, and returns an epoch that covers it; `None` if the
+    /// entry is not known to be there, or if the change takes too long.
+    async fn ended(&self, shard: &Shard) -> Option<Result<u64, Failure>> {
+        let before = self.before.get()?;
+        let ended = async {
+            self.made.wait().await;
+            if let Some(Err(failure)) = &*self.result.borrow() {
+                return Err(failure.clone());
+            }
+            shard.metadata().wait_until(|metadata| metadata.epoch > before).await;
+            Ok(shard.metadata().current().epoch)
+        };
+        runtime::timeout(MAKING_TIMEOUT, ended).await
+    }
+}
+
+async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Proposed, Failure> {
+    let own = Rc::new(OwnChange::default());
+    own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
-    let made = Rc::new(RefCell::new(Ok(())));
-    let making = {
-        let (shard, prepared, made) = (shard.clone(), prepared.clone(), made.clone());
-        async move {
-            let prepared = take(&prepared);
-            let result = step.make(&shard, prepared).await;
-            made.borrow_mut().clone_from(&result);
-            result
-        }
-    };
-    shard.metadata().expect_own(version, Box::pin(making));
-    let result = shard.metadata().propose(&Command::Schema(Box::new(update)), deadline).await;
-    match result {
-        Ok(epoch) => {
-            made.borrow().clone()?;
-            Ok(Proposed::Made(epoch))
-        }
-        Err(error) => {
-            // A change that may yet be in the log must find what was prepared for it.
-            if let ProposalError::Unknown(text) = error {
-                return Err(Failure::server(text).unknown());
+    shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));
+    let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+    match shard.metadata().propose(&Command::Schema(Box::new(update)), deadline).await {
+        Ok(epoch) => match &*own.result.borrow() {
+            Some(Err(failure)) => Err(failure.clone()),
+            _ => Ok(Proposed::Made { epoch, deadline }),
+        },
+        // A change that may yet be in the log must find what was prepared for it.
+        Err(ProposalError::Unknown(text)) => match own.ended(shard).await {
+            Some(ended) => Ok(Proposed::Made { epoch: ended?, deadline }),
+            None => Err(Failure::server(text).unknown()),
+        },
+        Err(ProposalError::Rejected(rejected)) => {
+            undo(shard, version, &own).await;
+            match rejected {
+                Rejected::SchemaMoved { .. } => Ok(Proposed::SchemaMoved(rejected)),
+                rejected => Err(Failure::server(rejected.to_string())),
             }
-            shard.metadata().forget_own(version);
-            take(&prepared).undo(shard).await;
-            match error {
-                ProposalError::Rejected(Rejected::SchemaMoved { .. }) => Ok(Proposed::SchemaMoved),
-                ProposalError::Rejected(rejected) => Err(Failure::server(rejected.to_string())),
-                ProposalError::NotMade(text) | ProposalError::Unknown(text) => Err(Failure::server(text)),
-            }
+        }
+        Err(ProposalError::NotMade(text)) => {
+            undo(shard, version, &own).await;
+            Err(Failure::server(text))
         }
     }
+}
+
+/// Forgets a change that is not in the log and never will be.
+async fn undo(shard: &Shard, version: Uuid, own: &OwnChange) {
+    shard.metadata().forget_own(version);
+    own.take_prepared().undo(shard).await;
 }
 
 /// The schema after a change.

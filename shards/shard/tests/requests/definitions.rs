@@ -3,9 +3,12 @@
 
 use super::world::{Request, World, number};
 use model::ErrorCode;
+use std::time::Duration;
 
 const CREATE_KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+/// So slow that a DROP TABLE takes longer than the cluster may take to agree on it.
+const SLOW_DISK: Duration = Duration::from_millis(400);
 const ID: &str = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
 
 fn create_with_id() -> String {
@@ -28,6 +31,20 @@ fn version(world: &mut World, core: usize) -> Vec<u8> {
     let served = world.on(core, |shard, _| async move { shard.schema().version.as_bytes().to_vec() });
     assert_eq!(stored, served, "core {core}");
     stored
+}
+
+#[test]
+fn a_drop_on_a_slow_disk_is_answered_when_it_is_done() {
+    let mut world = World::start(2);
+    world.run_query(CREATE_KEYSPACE);
+    world.run_query(&create_with_id());
+    fill(&mut world, 1);
+    world.sim.set_disk_latency((SLOW_DISK, SLOW_DISK));
+    let began = world.on(0, |_, _| async { runtime::now() });
+    world.run_query("DROP TABLE k.t");
+    let took = world.on(0, move |_, _| async move { runtime::now().since(began) });
+    assert!(took > Duration::from_secs(20), "longer than agreeing and preparing may take: {took:?}");
+    assert_eq!(world.refusal("SELECT * FROM k.t", Request::default()), "table t does not exist");
 }
 
 #[test]
