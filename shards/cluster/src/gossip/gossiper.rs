@@ -220,9 +220,9 @@ impl Gossiper {
         format!("LEFT,{token},{}", now.wall / 1000 + LEFT_REMEMBERED_MILLIS)
     }
 
-    /// Takes note that a node is no member any more. Every member does so for itself when it hears of it, because nobody
-    /// listens to the node from then on. A node that has left by itself may go on for a while, and is down once it is
-    /// convicted; one that others have removed is down at once.
+    /// Takes note that a node is no member any more. Every member does so for itself when it hears of it, because no
+    /// other listens to the node from then on. A node that has left by itself may go on for a while, and is down once
+    /// it is convicted; one that others have removed is down at once.
     pub fn mark_gone(&mut self, address: SocketAddr, departure: Departure, now: Clocks) {
         let Some(endpoint) = self.endpoints.get_mut(&address) else { return };
         let state = &mut endpoint.state;
