@@ -12,7 +12,7 @@
 //! What is stored begins with the version of the format, 1. An optional part is a byte, 0 or 1, and the part.
 
 use crate::bytes::{Put, Take};
-use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, SNAPSHOT_BYTES_MAX};
+use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, NUMBER_MAX, SNAPSHOT_BYTES_MAX};
 use crate::types::{
     Entry, LogId, Membership, Payload, Proposal, SnapshotData, SnapshotMeta, StoredMembership, Vote, log_id,
 };
@@ -29,13 +29,19 @@ const BLANK: u8 = 0;
 const NORMAL: u8 = 1;
 const MEMBERSHIP: u8 = 2;
 
+/// A term or an index.
+fn take_number(take: &mut Take<'_>) -> Option<u64> {
+    take.u64().filter(|number| *number <= NUMBER_MAX)
+}
+
 pub(crate) fn put_log_id(out: &mut Vec<u8>, id: &LogId) {
     out.put_u64(*id.leader_id);
     out.put_u64(id.index);
 }
 
 pub(crate) fn take_log_id(take: &mut Take<'_>) -> Option<LogId> {
-    Some(log_id(take.u64()?, take.u64()?))
+    let (term, index) = (take_number(take)?, take_number(take)?);
+    Some(log_id(term, index))
 }
 
 pub(crate) fn put_optional_log_id(out: &mut Vec<u8>, id: Option<&LogId>) {
@@ -56,7 +62,7 @@ pub(crate) fn put_vote(out: &mut Vec<u8>, vote: &Vote) {
 }
 
 pub(crate) fn take_vote(take: &mut Take<'_>) -> Option<Vote> {
-    let (term, node, committed) = (take.u64()?, take.uuid()?, take.bool()?);
+    let (term, node, committed) = (take_number(take)?, take.uuid()?, take.bool()?);
     Some(if committed { Vote::new_committed(term, node) } else { Vote::new(term, node) })
 }
 

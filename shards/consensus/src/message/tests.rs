@@ -1,7 +1,7 @@
 //! The bytes of messages: golden ones, all kinds there and back, and bytes that nobody sent.
 
 use super::{Answer, Ballot, MemberChange, Request};
-use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, SNAPSHOT_PART_BYTES};
+use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, NUMBER_MAX, SNAPSHOT_PART_BYTES};
 use crate::testing::MemoryStore;
 use crate::types::{Applied, Entry, Membership, Payload, Proposal, Vote, log_id};
 use crate::{Config, Group, StateMachine, StoreError, Timings, Transport, Unreachable};
@@ -169,6 +169,12 @@ fn limits_hold() {
     };
     assert!(Request::decode(&remove(MEMBERS_MAX)).is_some());
     assert_eq!(Request::decode(&remove(MEMBERS_MAX + 1)), None);
+    let vote = |term, index| {
+        let last = Some(log_id(1, index));
+        Request::decode(&Request::Vote(Ballot { vote: Vote::new(term, NODE), last, transfer: false }).encode())
+    };
+    assert!(vote(NUMBER_MAX, NUMBER_MAX).is_some());
+    assert_eq!((vote(NUMBER_MAX + 1, 1), vote(1, NUMBER_MAX + 1)), (None, None));
 }
 
 #[test]

@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
+// The members of the group are those of the cluster.
+const _: () = assert!(consensus::MEMBERS_MAX >= cluster::metadata::MEMBERS_MAX);
+
 /// How often a leader looks whether voters have to be replaced.
 const PERIOD: Duration = Duration::from_secs(1);
 /// How long one change of the group may take.
