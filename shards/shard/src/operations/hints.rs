@@ -55,7 +55,7 @@ impl Shard {
 
     /// Hands all hints of this node to one that is alive, if `transfer_hints_on_decommission` says so; a node of the
     /// same data centre if there is one.
-    pub(crate) async fn hand_on_hints(&self) -> Result<(), Failure> {
+    pub async fn hand_on_hints(&self) -> Result<(), Failure> {
         if !self.hints().options().transfer_on_decommission {
             return Ok(());
         }

@@ -398,3 +398,69 @@ fn a_damaged_file_stops_nothing() {
     assert_eq!(rows(&mut world, 2, "t", 0..10), 5);
     assert_eq!((files(&mut world, 0), pending(&mut world, 0)), (1, 0), "it is left for who can mend it");
 }
+
+/// The first node keeps hints for the last, and leaves. Returns how many rows the last one has then.
+fn after_leaving(tweak: fn(&mut Config)) -> usize {
+    let mut world = three_nodes(tweak);
+    down(&mut world);
+    write(&mut world, 0, 0..6);
+    world.on(0, 0, |shard| async move { shard.hand_on_hints().await }).expect("handed on");
+    assert_eq!(world.network.sent(Verb::Hint) > 0, files(&mut world, 1) > 0);
+    world.crash(0);
+    world.network.set_silent(address(2), false);
+    world.announce(&[1, 2]);
+    world.wait(2 * DELIVERY);
+    rows(&mut world, 2, "t", 0..6)
+}
+
+#[test]
+fn a_node_that_leaves_hands_on_its_hints_unless_told_not_to() {
+    assert_eq!(after_leaving(often), 6);
+    let kept = after_leaving(|config| {
+        often(config);
+        config.hints.transfer_on_decommission = false;
+    });
+    assert_eq!(kept, 0);
+}
+
+#[test]
+fn a_file_of_hints_is_closed_when_it_has_its_size() {
+    const SMALL: fn(&mut Config) = |config| {
+        often(config);
+        config.hints.file_bytes_max = 1;
+    };
+    for (tweak, closed) in [(SMALL, 4), (often, 0)] {
+        let mut world = three_nodes(tweak);
+        down(&mut world);
+        for key in 0..4 {
+            world.query(0, 0, &insert("t", key, Consistency::One)).expect("inserted");
+            // Hints are written to the file once in a period.
+            world.wait(2 * PERIOD);
+        }
+        assert_eq!(pending(&mut world, 0), closed);
+        assert_eq!(files(&mut world, 0), closed.max(1) as usize);
+        up(&mut world);
+        world.wait(DELIVERY);
+        assert_eq!((rows(&mut world, 2, "t", 0..4), files(&mut world, 0)), (4, 0));
+    }
+}
+
+#[test]
+fn hints_are_sent_no_faster_than_allowed() {
+    let mut world = three_nodes(|config| {
+        often(config);
+        // Each of the two cores may send a fourth of it to each of the two other nodes.
+        config.hints.throttle_bytes = 1600;
+    });
+    down(&mut world);
+    for key in 0..40 {
+        world.query(0, 0, &insert("t", key, Consistency::One)).expect("inserted");
+    }
+    up(&mut world);
+    world.wait(Duration::from_secs(2));
+    let early = rows(&mut world, 2, "t", 0..40);
+    assert!((5..30).contains(&early), "{early} of some 70 bytes at 400 bytes a second");
+    change(&mut world, &HintChange::Throttle(0));
+    world.wait(DELIVERY);
+    assert_eq!(rows(&mut world, 2, "t", 0..40), 40, "without a limit");
+}
