@@ -163,7 +163,6 @@ impl ReplicatedRun {
                     // Until it crashes, it alone gets its own part of each batch.
                     Fault::Isolate(node).begin(&mut self.cluster.sim, &nodes);
                     self.cluster.sim.run_until(ALONE, || false);
-                    Fault::Isolate(node).end(&mut self.cluster.sim, &nodes);
                 }
                 self.crash(node);
                 if self.planted.is_some_and(Planted::forgets) {
@@ -176,6 +175,9 @@ impl ReplicatedRun {
         }
         self.pass_time()?;
         fault.end(&mut self.cluster.sim, &nodes);
+        if self.planted == Some(Planted::NoBatchLog) {
+            Fault::Isolate(victim).end(&mut self.cluster.sim, &nodes);
+        }
         if let Fault::FailingDisk(node, _) = fault
             && self.cluster.sim.is_running(node)
         {
