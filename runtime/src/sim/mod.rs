@@ -14,6 +14,7 @@ mod node;
 mod scheduler;
 mod world;
 
+pub use node::PollThrough;
 pub(crate) use node::{Shard, Terminated};
 
 use crate::generator::Rng;
@@ -205,6 +206,20 @@ impl Sim {
     /// The number of messages that a node's shards have sent each other since it started; 0 if it does not run.
     pub fn messages(&self, id: NodeId) -> u64 {
         self.world.node(id).map_or(0, |node| node.messages.get())
+    }
+
+    /// The bytes that node `from` has sent to node `to` since `from` started; 0 if it does not run.
+    pub fn bytes(&self, from: NodeId, to: NodeId) -> u64 {
+        let node = self.world.node(from);
+        node.and_then(|node| node.sent_bytes.borrow().get(&to).copied()).unwrap_or(0)
+    }
+
+    /// From now on polls the tasks of a node that runs through `polling`, so that profilers show under the name of that
+    /// function what the node does.
+    pub fn poll_through(&mut self, id: NodeId, polling: PollThrough) {
+        if let Some(node) = self.world.node(id) {
+            node.polling.set(polling);
+        }
     }
 
     /// Runs until `done` is true, virtual time has advanced by `limit`, or no event is left. `done` is asked before the

@@ -8,7 +8,7 @@ use crate::hash::hash64;
 use crate::ids::NodeId;
 use crate::instant::Instant;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -40,7 +40,14 @@ pub(crate) struct Node {
     pub(crate) wall_shown_micros: Cell<i64>,
     /// The number of messages that its shards have sent each other.
     pub(crate) messages: Cell<u64>,
+    /// The bytes that it has sent to each node, itself included.
+    pub(crate) sent_bytes: RefCell<BTreeMap<NodeId, u64>>,
+    /// The function through which its tasks are polled.
+    pub(crate) polling: Cell<PollThrough>,
 }
+
+/// A function through which the tasks of a node are polled: it must call its argument once.
+pub type PollThrough = fn(&mut dyn FnMut());
 
 /// A simulated shard, in its context.
 pub(crate) struct Shard {

@@ -137,6 +137,8 @@ impl World {
             wall_drift_ppm: self.scheduler.below(2 * DRIFT_PPM + 1) as i64 - DRIFT_PPM as i64,
             wall_shown_micros: Cell::new(i64::MIN),
             messages: Cell::new(0),
+            sent_bytes: RefCell::default(),
+            polling: Cell::new(|poll| poll()),
         });
         self.nodes.borrow_mut().insert(id, node.clone());
         let main = Rc::new(main);
@@ -356,7 +358,7 @@ impl World {
             let slice = if dice.is_multiple_of(SHORT_SLICES) { 0 } else { (dice >> 8) % SLICE_NANOS };
             context.executor.slice_end.set(Instant(self.scheduler.now() + slice));
             shard.elapsed.set(0);
-            context.executor.poll_nth(chosen as usize);
+            shard.node.polling.get()(&mut || context.executor.poll_nth(chosen as usize));
             let dirty = std::mem::take(&mut *shard.dirty.borrow_mut());
             for (connection, side) in dirty {
                 connection.turn_ended(self, side);

@@ -47,6 +47,28 @@ fn sample(seed: u64) -> (u64, u64, u64) {
     (sim.trace_hash(), sim.steps(), sim.now().0)
 }
 
+thread_local! {
+    static POLLS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[test]
+fn polls_of_a_node_and_bytes_between_nodes_are_seen_from_outside() {
+    let mut sim = Sim::new(1, Options::default());
+    sim.start_node(TWO, 1, |_| echo(9000));
+    sim.start_node(ONE, 1, |_| async {
+        let stream = connect(at(TWO, 9000)).await;
+        stream.write(|out| out.extend_from_slice(&[7; 5000]));
+        read_exact(&stream, 5000).await.expect("the echo");
+    });
+    sim.poll_through(ONE, |poll| {
+        POLLS.set(POLLS.get() + 1);
+        poll();
+    });
+    sim.run_until(LONG, || false);
+    assert!(!sim.is_running(ONE) && POLLS.get() >= 2, "{} polls", POLLS.get());
+    assert_eq!((sim.bytes(ONE, TWO), sim.bytes(TWO, ONE), sim.bytes(TWO, TWO)), (5000, 5000, 0));
+}
+
 #[test]
 fn equal_seeds_give_equal_traces() {
     let mut hashes = BTreeSet::new();
