@@ -84,6 +84,9 @@ const WITH_PATH: u8 = 0x80;
 /// Bytes of a hash's input before what it is of: the partition's hash and the kind.
 const HEAD_BYTES: usize = 17;
 
+/// Bytes of an item that is a cell, before its path and its value: the item, its timestamp and its column.
+const ITEM_BYTES: usize = 1 + 8 + size_of::<ColumnId>();
+
 /// Makes the digest of the fragments of a read.
 pub struct DigestSink<'t> {
     table: &'t Table,
@@ -147,6 +150,12 @@ impl<'t> DigestSink<'t> {
 
     fn counts(&self, deletion: Deletion) -> bool {
         !deletion.is_live() && deletion.local_deletion_time >= self.gc_before
+    }
+
+    /// Makes room for the hash of a row at once: its items take little more than the row has in its blob.
+    #[inline]
+    fn reserve(&mut self, place: &[u8], row: RowView<'_>) {
+        self.room.reserve(HEAD_BYTES + ITEM_BYTES + place.len() + 2 * row.blob().len());
     }
 
     /// Begins the input of a hash.
@@ -217,6 +226,7 @@ impl<'t> DigestSink<'t> {
     }
 
     fn row(&mut self, kind: u8, place: &[u8], row: RowView<'_>, shadow: Deletion) {
+        self.reserve(place, row);
         self.begin(kind);
         push_bytes(&mut self.room, place);
         let len = self.room.len();
@@ -236,6 +246,7 @@ impl<'t> DigestSink<'t> {
     fn point(&mut self, row: RowView<'_>, columns: &[ColumnId]) {
         self.has_row = true;
         let deletion = self.covering.max(row.deletion());
+        self.reserve(&[], row);
         self.begin(POINT);
         let is_live = self.liveness(row, deletion);
         if !is_live {
@@ -325,8 +336,11 @@ impl<'t> DigestSink<'t> {
 
     #[inline]
     fn cell(&mut self, cell: &Cell<'_>, item: u8, value: Option<&[u8]>) {
-        push_item(&mut self.room, if cell.path.is_some() { item | WITH_PATH } else { item }, cell.timestamp);
-        self.room.extend_from_slice(&cell.column.0.to_le_bytes());
+        let mut head = [0; ITEM_BYTES];
+        head[0] = if cell.path.is_some() { item | WITH_PATH } else { item };
+        head[1..9].copy_from_slice(&cell.timestamp.to_le_bytes());
+        head[9..].copy_from_slice(&cell.column.0.to_le_bytes());
+        self.room.extend_from_slice(&head);
         for bytes in [cell.path, value].into_iter().flatten() {
             push_bytes(&mut self.room, bytes);
         }

@@ -260,6 +260,18 @@ fn take_bytes<'a>(rest: &mut &'a [u8]) -> Option<&'a [u8]> {
     Some(bytes)
 }
 
+/// Bytes of a cell with a value and without a path before its value: column, flags, timestamp, length.
+const PLAIN_HEAD_BYTES: usize = 2 + 1 + 8 + 4;
+
+/// A cell that has a value, does not expire and has no path, without its value.
+#[derive(Clone, Copy)]
+pub(crate) struct PlainCell {
+    pub(crate) column: ColumnId,
+    pub(crate) timestamp: i64,
+    /// The bytes that it takes.
+    pub(crate) bytes: usize,
+}
+
 /// The iterator of [`RowView::cells`].
 #[derive(Clone, Debug)]
 pub struct Cells<'a> {
@@ -270,6 +282,25 @@ impl<'a> Cells<'a> {
     /// The bytes not yet read.
     pub(crate) fn rest(&self) -> &'a [u8] {
         self.rest
+    }
+
+    /// The next cell, if it is a value that does not expire, without a path; nothing of it is taken.
+    #[inline]
+    pub(crate) fn peek_plain(&self) -> Option<PlainCell> {
+        let (head, rest) = self.rest.split_first_chunk::<PLAIN_HEAD_BYTES>()?;
+        let [c0, c1, 0, timestamp @ .., l0, l1, l2, l3] = *head else { return None };
+        let value_bytes = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        (value_bytes <= rest.len()).then_some(PlainCell {
+            column: ColumnId(u16::from_le_bytes([c0, c1])),
+            timestamp: i64::from_le_bytes(timestamp),
+            bytes: PLAIN_HEAD_BYTES + value_bytes,
+        })
+    }
+
+    /// Passes over the cell that [`Cells::peek_plain`] has returned.
+    #[inline]
+    pub(crate) fn skip_plain(&mut self, cell: &PlainCell) {
+        self.rest = &self.rest[cell.bytes..];
     }
 }
 

@@ -13,7 +13,7 @@
 //! merges more than two rows starts with the one with the newest deletion. Nothing is allocated but the output.
 
 use crate::counter;
-use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, RowBuilder, RowView};
+use crate::row::{Cell, CellContent, Cells, Deletion, Liveness, PlainCell, RowBuilder, RowView};
 use crate::schema::ColumnId;
 use std::cmp::{Ordering, Reverse};
 use std::ops::Range;
@@ -58,8 +58,9 @@ struct Source<'a> {
 }
 
 impl<'a> Source<'a> {
-    fn new(row: RowView<'a>) -> Source<'a> {
-        let mut source = Source { blob: row.blob(), cells: row.cells(), next: None, start: 0 };
+    /// The cells of a row from `cells` on.
+    fn from(row: RowView<'a>, cells: Cells<'a>) -> Source<'a> {
+        let mut source = Source { blob: row.blob(), cells, next: None, start: 0 };
         source.advance();
         source
     }
@@ -102,12 +103,26 @@ impl<'o, 'a> Filter<'o, 'a> {
     #[inline]
     fn take(&mut self, source: &Source<'a>) {
         if source.next.as_ref().is_some_and(|cell| self.keeps(cell)) {
-            if self.pending.end == source.start && std::ptr::eq(self.blob, source.blob) {
-                self.pending.end = source.end();
-            } else {
-                self.flush();
-                (self.blob, self.pending) = (source.blob, source.start..source.end());
-            }
+            self.copy(source.blob, source.start..source.end());
+        }
+    }
+
+    /// Takes a cell of its own column, which is the next of `cells` in a row.
+    #[inline]
+    fn take_plain(&mut self, row: RowView<'a>, cells: &Cells<'a>, cell: &PlainCell) {
+        if !self.row.deletes(cell.timestamp) {
+            let start = row.blob().len() - cells.rest().len();
+            self.copy(row.blob(), start..start + cell.bytes);
+        }
+    }
+
+    #[inline]
+    fn copy(&mut self, blob: &'a [u8], range: Range<usize>) {
+        if self.pending.end == range.start && std::ptr::eq(self.blob, blob) {
+            self.pending.end = range.end;
+        } else {
+            self.flush();
+            (self.blob, self.pending) = (blob, range);
         }
     }
 
@@ -159,7 +174,20 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
     out.reserve(a.blob().len() + b.blob().len());
     let liveness = reconcile_liveness(a.liveness(), b.liveness());
     let mut filter = Filter::new(out, liveness, a.deletion().max(b.deletion()), deletion);
-    let (mut a, mut b) = (Source::new(a), Source::new(b));
+    let (mut left, mut right) = (a.cells(), b.cells());
+    // Most rows are written once more with the same columns: values that replace values need no decoding.
+    while let (Some(own), Some(other)) = (left.peek_plain(), right.peek_plain())
+        && own.column == other.column
+        && own.timestamp != other.timestamp
+    {
+        match own.timestamp > other.timestamp {
+            true => filter.take_plain(a, &left, &own),
+            false => filter.take_plain(b, &right, &other),
+        }
+        left.skip_plain(&own);
+        right.skip_plain(&other);
+    }
+    let (mut a, mut b) = (Source::from(a, left), Source::from(b, right));
     loop {
         let order = match (&a.next, &b.next) {
             (None, None) => break,
@@ -193,7 +221,7 @@ pub fn merge_rows(a: RowView<'_>, b: RowView<'_>, deletion: Deletion, out: &mut 
 pub fn filter_row(row: RowView<'_>, deletion: Deletion, out: &mut Vec<u8>) -> bool {
     let start = out.len();
     let mut filter = Filter::new(out, row.liveness(), row.deletion(), deletion);
-    let mut source = Source::new(row);
+    let mut source = Source::from(row, row.cells());
     while source.next.is_some() {
         filter.take(&source);
         source.advance();
