@@ -114,7 +114,8 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> O
     }
     let schema = shard.schema_ref();
     let table = schema.table_by_id(request.command.table)?;
-    let mut sink = RowBlockSink::new(shard.partitioner(), table, request).with_room(room);
+    let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
+    sink.use_room(room);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => Ok(sink.finish(end)),
         Err(engine::Error::UnknownTable(_)) if table.is_virtual() => return None,

@@ -19,6 +19,8 @@ use smallvec::SmallVec;
 
 /// A block grows by doubling up to this many bytes.
 const SMALL_BLOCK_BYTES: usize = 32 << 10;
+/// The comparable form of a clustering with at most this many bytes takes no memory of its own.
+const COMPARABLE_BYTES: usize = 24;
 /// When a block grows larger, it gets all its memory at once, provided that its limit is at most this.
 const RESERVED_BYTES_MAX: usize = 1 << 20;
 
@@ -89,7 +91,7 @@ pub struct RowBlockSink<'a> {
     /// The last row's key, if several partitions are read.
     last_key: Vec<u8>,
     last_token: Token,
-    last_comparable: Vec<u8>,
+    last_comparable: SmallVec<[u8; COMPARABLE_BYTES]>,
     last_static_only: bool,
     /// Rows of the last partition, including those on earlier pages.
     partition_rows: u64,
@@ -127,7 +129,7 @@ impl<'a> RowBlockSink<'a> {
             first_token: Token::MIN,
             last_key: Vec::new(),
             last_token: Token::MIN,
-            last_comparable: Vec::new(),
+            last_comparable: SmallVec::new(),
             last_static_only: false,
             partition_rows: 0,
             resume: request.command.resume.as_ref(),
@@ -137,10 +139,9 @@ impl<'a> RowBlockSink<'a> {
     }
 
     /// Uses `room`, which another core allocated, for the rows; allocates more if they do not fit.
-    pub(crate) fn with_room(mut self, mut room: Vec<u8>) -> Self {
+    pub(crate) fn use_room(&mut self, mut room: Vec<u8>) {
         room.clear();
         self.block.bytes = room;
-        self
     }
 
     /// Live rows and tombstones that the read met so far.
@@ -175,7 +176,7 @@ impl<'a> RowBlockSink<'a> {
                         DecoratedKey { token, partitioner, key: self.last_key.into() }
                     }
                 },
-                comparable: (!self.last_static_only).then(|| self.last_comparable.into()),
+                comparable: (!self.last_static_only).then(|| self.last_comparable.as_slice().into()),
             },
             partition_rows: self.partition_rows,
         });
