@@ -3,7 +3,8 @@
 
 use clap::{Parser, ValueEnum};
 use sim::clusters::{
-    Planted, run_agreement, run_cluster, run_planted, run_replicated, run_replicated_planted, run_with_a_dead_node,
+    Planted, run_agreement, run_cluster, run_planted, run_replicated, run_replicated_planted, run_scale,
+    run_with_a_dead_node,
 };
 use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
@@ -40,6 +41,9 @@ struct Arguments {
     /// client with all nodes alive and with one dead.
     #[arg(long)]
     agreement: Option<u64>,
+    /// Instead: this many nodes of one core each, which start, agree, lose a third, and heal.
+    #[arg(long, value_parser = clap::value_parser!(u16).range(3..))]
+    scale: Option<u16>,
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
     #[arg(long)]
     sweep: Option<u64>,
@@ -62,6 +66,14 @@ fn main() -> ExitCode {
     }
     if let Some(count) = arguments.agreement {
         return agreement(&arguments, count);
+    }
+    if let Some(nodes) = arguments.scale {
+        let ran = run_scale(arguments.first, nodes.into());
+        match &ran {
+            Ok(scale) => println!("{nodes} nodes: {scale:?}"),
+            Err(broken) => println!("{nodes} nodes: {broken}"),
+        }
+        return if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);

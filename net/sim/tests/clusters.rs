@@ -1,7 +1,8 @@
 //! Runs a few seeds of clusters, and checks that equal seeds give equal runs, and that judges find planted bugs.
 
 use sim::clusters::{
-    Planted, run_agreement, run_cluster, run_crash_while_joining, run_missed_change, run_planted, run_with_a_dead_node,
+    Planted, run_agreement, run_cluster, run_crash_while_joining, run_missed_change, run_planted, run_scale,
+    run_with_a_dead_node,
 };
 
 #[test]
@@ -78,4 +79,11 @@ fn a_node_that_has_just_died_does_not_hold_up_changes_of_the_schema() {
         let [before, after] = run_with_a_dead_node(seed, 9).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
         assert!(after.median <= 2 * before.median, "seed {seed}: {before:?} {after:?}");
     }
+}
+
+#[test]
+fn a_cluster_forms_and_loses_a_third_and_heals() {
+    let scale = run_scale(1, 12).unwrap_or_else(|broken| panic!("{broken}"));
+    assert!(scale.messages > 0.0 && scale.bytes > 0.0, "{scale:?}");
+    assert!(scale.tables.iter().all(|tables| tables.created == 10), "{scale:?}");
 }

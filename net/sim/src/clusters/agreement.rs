@@ -30,7 +30,7 @@ pub struct Agreement {
 }
 
 #[derive(Default)]
-struct Progress {
+pub(super) struct Progress {
     begun: u64,
     micros: Vec<u64>,
     created: BTreeSet<u64>,
@@ -39,7 +39,12 @@ struct Progress {
 }
 
 impl Progress {
-    fn agreement(&mut self) -> Agreement {
+    /// Takes in what was created later.
+    pub(super) fn add(&mut self, later: &Progress) {
+        self.created.extend(&later.created);
+    }
+
+    pub(super) fn agreement(&mut self) -> Agreement {
         self.micros.sort_unstable();
         Agreement {
             created: self.created.len() as u64,
@@ -86,7 +91,7 @@ fn formed(seed: u64) -> Result<Cluster, String> {
     Ok(run)
 }
 
-fn create_tables(run: &mut Cluster, clients: usize, count: u64) -> Result<Rc<RefCell<Progress>>, String> {
+pub(super) fn create_tables(run: &mut Cluster, clients: usize, count: u64) -> Result<Rc<RefCell<Progress>>, String> {
     let (progress, servers) = (Rc::new(RefCell::new(Progress::default())), run.servers());
     let shared = progress.clone();
     // One after another each has a name of its own; at once, names meet.
@@ -130,7 +135,7 @@ async fn create(server: SocketAddr, count: u64, names: u64, progress: &RefCell<P
 }
 
 /// Checks that every node serves exactly the tables that were created.
-fn check_tables(run: &mut Cluster, progress: &RefCell<Progress>) -> Result<(), String> {
+pub(super) fn check_tables(run: &mut Cluster, progress: &RefCell<Progress>) -> Result<(), String> {
     let servers = run.servers();
     let served = run.outside(AGREEMENT_MAX, move || {
         let servers = servers.clone();

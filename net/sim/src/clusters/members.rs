@@ -23,7 +23,7 @@ pub(super) const FIRST: u32 = 10;
 pub(super) const SEEDS_MAX: usize = 2;
 const NATIVE_PORT: u16 = 9042;
 const STORAGE_PORT: u16 = 7000;
-/// Most cores of a node.
+/// Most cores of a node, unless a run has nodes of its own kind.
 const CORES_MAX: u64 = 4;
 /// Longest a start may take when nothing is broken, virtual time.
 pub(super) const START_MAX: Duration = Duration::from_secs(120);
@@ -65,6 +65,8 @@ pub(super) struct Cluster {
     /// How many of the first nodes are seeds. A seed that cannot reach the other ones when it starts for the first time
     /// makes a cluster, so these are nodes of the first start.
     pub(super) seeds: usize,
+    /// Most cores of a node.
+    pub(super) cores_max: u64,
     /// Options of cassandra.yaml that all nodes have, `name=value`.
     pub(super) options: Vec<String>,
     pub(super) centres: DataCentres,
@@ -83,6 +85,7 @@ impl Cluster {
             members: Vec::new(),
             started: 0,
             seeds: SEEDS_MAX,
+            cores_max: CORES_MAX,
             options: Vec::new(),
             centres: DataCentres::One,
             report,
@@ -107,7 +110,7 @@ impl Cluster {
 
     /// Starts a node with a random number of cores.
     pub(super) fn start(&mut self, at: usize) {
-        let cores = 1 + self.rng.below(CORES_MAX) as usize;
+        let cores = 1 + self.rng.below(self.cores_max) as usize;
         let member = &mut self.members[at];
         self.report.other_cores += u64::from(member.cores > 0 && member.cores != cores);
         let address = member.address();

@@ -12,7 +12,7 @@
 //! 4. All the time, nodes must believe the same at every epoch: their metadata and schema are compared entry by entry
 //!    ([`runtime::fault::believe`]).
 //!
-//! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died.
+//! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died; `scale`, how long many nodes take.
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`).
 //!
@@ -28,6 +28,7 @@ mod replicated_report;
 mod report;
 mod ring;
 mod run;
+mod scale;
 mod schema_client;
 mod verdict;
 
@@ -37,3 +38,4 @@ pub use replicated::{run_replicated, run_replicated_planted};
 pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
 pub use run::{run_cluster, run_crash_while_joining, run_missed_change, run_planted};
+pub use scale::{Scale, run_scale};

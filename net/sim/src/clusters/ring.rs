@@ -27,7 +27,7 @@ fn rows(text: &str) -> BTreeMap<IpAddr, (String, String)> {
 }
 
 /// What a node says of the ring; `None` if it says nothing.
-async fn ring_of(address: IpAddr) -> Option<BTreeMap<IpAddr, (String, String)>> {
+pub(super) async fn ring_of(address: IpAddr) -> Option<BTreeMap<IpAddr, (String, String)>> {
     Some(rows(&run(address, command("status", &[], &[])).await?))
 }
 
