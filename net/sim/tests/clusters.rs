@@ -1,8 +1,8 @@
 //! Runs a few seeds of clusters, and checks that equal seeds give equal runs, and that judges find planted bugs.
 
 use sim::clusters::{
-    Planted, run_agreement, run_cluster, run_crash_while_joining, run_missed_change, run_planted, run_scale,
-    run_with_a_dead_node,
+    Planted, run_agreement, run_cluster, run_crash_while_joining, run_leave_of_one_of_two, run_missed_change,
+    run_planted, run_scale, run_with_a_dead_node,
 };
 
 #[test]
@@ -27,6 +27,11 @@ fn a_node_that_was_down_names_the_version_of_the_others() {
 #[test]
 fn a_node_that_crashed_while_it_joined_joins_when_it_starts_again() {
     (0..8).for_each(|seed| run_crash_while_joining(seed).unwrap_or_else(|broken| panic!("seed {seed}: {broken}")));
+}
+
+#[test]
+fn a_node_that_leaves_takes_no_vote_with_it() {
+    (0..8).for_each(|seed| run_leave_of_one_of_two(seed).unwrap_or_else(|broken| panic!("seed {seed}: {broken}")));
 }
 
 #[test]

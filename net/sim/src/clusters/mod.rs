@@ -37,5 +37,5 @@ pub use planted::Planted;
 pub use replicated::{run_replicated, run_replicated_planted};
 pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
-pub use run::{run_cluster, run_crash_while_joining, run_missed_change, run_planted};
+pub use run::{run_cluster, run_crash_while_joining, run_leave_of_one_of_two, run_missed_change, run_planted};
 pub use scale::{Scale, run_scale};

@@ -70,6 +70,25 @@ pub fn run_crash_while_joining(seed: u64) -> Result<(), String> {
     run.cluster.check_ring(AGREEMENT_MAX)
 }
 
+/// Lets one of two nodes leave. The other one, started again alone, must be able to change the schema.
+///
+/// # Errors
+/// It is not.
+pub fn run_leave_of_one_of_two(seed: u64) -> Result<(), String> {
+    let mut run = ClusterRun::new(seed, None);
+    (0..2).for_each(|_| run.cluster.add_node());
+    run.cluster.all_ready("the first start")?;
+    // Changes of the voters take a while.
+    Fault::SlowNetwork.begin(&mut run.cluster.sim, &[]);
+    let leaving = run.cluster.members[1].id;
+    run.cluster.finish_leaving(leaving)?;
+    Fault::SlowNetwork.end(&mut run.cluster.sim, &[]);
+    run.cluster.sim.crash(run.cluster.members[0].id);
+    run.cluster.start(0);
+    run.cluster.all_ready("the restart")?;
+    run.cluster.create_keyspace()
+}
+
 /// Runs one seed to its verdict.
 pub fn run_cluster(seed: u64) -> ClusterReport {
     run_with(seed, None)

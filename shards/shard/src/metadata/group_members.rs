@@ -25,13 +25,15 @@ pub(crate) async fn keep(shard: Shard) {
     let Some(group) = shard.metadata().group().cloned() else { return };
     while !shard.store().is_closing() {
         let metadata = shard.metadata().current();
+        let mut is_arranged = true;
         if group.leader() == Some(shard.host_id())
             && let Err(error) = arrange(&shard, &group, &metadata).await
         {
             tracing::info!(%error, "the members of the metadata group are as before");
+            is_arranged = false;
         }
         let change = shard.metadata().wait_for(metadata.epoch + 1);
-        if metadata.members.len() > 1 {
+        if metadata.members.len() > 1 || !is_arranged {
             race(runtime::sleep(PERIOD), change).await;
         } else {
             // Nobody's death can make another voter necessary.
