@@ -41,6 +41,8 @@ const ALONE: Duration = Duration::from_secs(3);
 const ROUNDS_MAX: u64 = 4;
 /// Longest time of a fault, and of the quiet after it, virtual.
 const ROUND_MILLIS_MAX: u64 = 25_000;
+/// Longest time between the start of the clients and a fault, virtual.
+const CALM_MILLIS_MAX: u64 = 3_000;
 /// Longest pause of a node's process.
 const PAUSE_MILLIS_MAX: u64 = 25_000;
 /// Longer than any message between nodes lives, virtual.
@@ -136,6 +138,9 @@ impl ReplicatedRun {
 
     /// A fault of one node, or of the network, and a time without any.
     fn round(&mut self) -> Result<(), String> {
+        // Clients were paused, and the fault is to meet requests under way.
+        let calm = Duration::from_millis(self.cluster.rng.below(CALM_MILLIS_MAX));
+        self.cluster.sim.run_until(calm, || false);
         let nodes: Vec<NodeId> = self.cluster.members.iter().map(|member| member.id).collect();
         let rng = &mut self.cluster.rng;
         let victim = nodes[rng.below(nodes.len() as u64) as usize];
@@ -153,6 +158,7 @@ impl ReplicatedRun {
             self.cluster.sim.pause(victim, pause);
             self.report.faults += 1;
             self.cluster.sim.run_until(pause, || false);
+            self.pass_time()?;
             return self.settle();
         }
         fault.begin(&mut self.cluster.sim, &nodes);
