@@ -69,4 +69,4 @@ pub use mesh::{Endpoint, Mesh, current_node, current_shard, shard_count};
 pub use prefetch::prefetch;
 pub use socket::{Accepted, Listener, RecvBuf, Stream};
 pub use start::{Backend, Options, start};
-pub use time::{now, sleep, sleep_until, timeout, wall_micros};
+pub use time::{now, now_if_running, sleep, sleep_until, timeout, wall_micros};

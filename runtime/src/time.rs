@@ -14,6 +14,11 @@ pub fn now() -> Instant {
     context::with(|c| c.monotonic())
 }
 
+/// The time on the monotonic clock, for what is dropped; `None` while the tasks of a node that has stopped are dropped.
+pub fn now_if_running() -> Option<Instant> {
+    context::try_with(|c| c.monotonic())
+}
+
 /// The time on the node's wall clock, in microseconds since 1970.
 pub fn wall_micros() -> i64 {
     context::with(|c| c.wall_micros())

@@ -235,6 +235,7 @@ impl Drop for Busy {
         self.stream.shutdown();
         let _ = self.end.try_send(ShardId(1), 1);
         runtime::fault::reached("dropped");
+        assert_eq!(runtime::now_if_running(), None);
         self.dropped.set(self.dropped.get() + 1);
     }
 }
@@ -262,6 +263,7 @@ fn a_crash_drops_tasks_without_effects() {
                             runtime::sleep(Duration::from_secs(3600)).await;
                         });
                     }
+                    assert!(runtime::now_if_running().is_some());
                     flag.set(true);
                 }
                 std::future::pending::<()>().await;

@@ -36,8 +36,9 @@ impl AwaitedReplica<'_> {
 
 impl Drop for AwaitedReplica<'_> {
     fn drop(&mut self) {
-        if self.is_awaited {
-            let now = runtime::now();
+        if self.is_awaited
+            && let Some(now) = runtime::now_if_running()
+        {
             self.topology.latencies().unanswered(self.node, now.since(self.since), since_begin(now));
         }
     }
