@@ -12,7 +12,8 @@
 //! 4. All the time, nodes must believe the same at every epoch: their metadata and schema are compared entry by entry
 //!    ([`runtime::fault::believe`]).
 //!
-//! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died; `scale`, how long many nodes take.
+//! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died; `scale` tells how long
+//! many nodes take.
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`).
 //!
