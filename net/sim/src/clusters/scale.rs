@@ -2,7 +2,8 @@
 //!
 //! 1. The first node starts, then all others at once. All must say that all are up and normal.
 //! 2. A minute without requests, for what nodes send to each other then; and some CREATE TABLE by one client.
-//! 3. A third of the nodes is killed. The others must say so. Some CREATE TABLE follow, which fail if most voters are lost.
+//! 3. A third of the nodes is killed. The others must say so. Some CREATE TABLE follow, which fail if most voters are
+//!    lost.
 //! 4. They start again, and all nodes must say once more that all are up and normal, and serve every table.
 
 use super::agreement::{Agreement, check_tables, create_tables};
