@@ -169,11 +169,14 @@ impl Step {
     }
 
     async fn switch(&self, shard: &Shard, change: Option<&SchemaChange>, dropped: &[TableId]) -> Result<(), Failure> {
+        let timestamp = time_of_change(self.timestamp);
+        let clock_ahead = shard.clock().ahead_for(timestamp);
         let request = || Request::SwitchSchema {
             schema: self.after.clone(),
             change: change.cloned(),
             dropped: dropped.to_vec(),
-            timestamp: time_of_change(self.timestamp),
+            timestamp,
+            clock_ahead,
         };
         let replies = shard.call_all(request).await;
         replies.into_iter().try_for_each(Reply::done).map_err(Failure::unknown)
@@ -191,7 +194,9 @@ pub(crate) async fn adopt_version(shard: &Shard, version: Uuid, timestamp: i64) 
     let mut after = Schema::clone(&schema);
     after.version = version;
     let after = Arc::new(after);
-    let request = || Request::SwitchSchema { schema: after.clone(), change: None, dropped: Vec::new(), timestamp };
+    let clock_ahead = shard.clock().ahead_for(timestamp);
+    let request =
+        || Request::SwitchSchema { schema: after.clone(), change: None, dropped: Vec::new(), timestamp, clock_ahead };
     let replies = shard.call_all(request).await;
     replies.into_iter().try_for_each(Reply::done)
 }

@@ -121,8 +121,9 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             adopt::adopt_tables(shard, &schema);
             Reply::Done(Ok(()))
         }
-        Request::SwitchSchema { schema, change, dropped, timestamp } => {
-            shard.clock().raise(timestamp);
+        Request::SwitchSchema { schema, change, dropped, timestamp, clock_ahead } => {
+            shard.clock().raise(timestamp, clock_ahead);
+            shard.store().set_clock_ahead(clock_ahead);
             Reply::Done(adopt::switch_schema(shard, schema, change, &dropped).await)
         }
         Request::SwitchTopology(members) => {

@@ -144,6 +144,8 @@ pub enum Request {
         dropped: Vec<TableId>,
         /// The change's timestamp, microseconds: later writes must be above it.
         timestamp: i64,
+        /// How far timestamps are ahead of the wall clock from now on, microseconds.
+        clock_ahead: i64,
     },
     /// Place data on these nodes.
     SwitchTopology(Arc<Members>),

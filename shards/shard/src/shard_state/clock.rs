@@ -11,6 +11,9 @@ use std::cell::Cell;
 /// 100 ns intervals between 1582-10-15 and 1970-01-01.
 const GREGORIAN_OFFSET: u64 = 0x01b2_1dd2_1381_4000;
 
+/// Timestamps of changes of the schema are rounded up to whole milliseconds.
+const ROUNDING_MICROS: i64 = 1_000;
+
 /// A source of write timestamps and version 1 uuids; the module's head has its guarantees.
 pub(crate) struct Clock {
     last_timestamp: Cell<i64>,
@@ -37,10 +40,20 @@ impl Clock {
         ahead
     }
 
-    /// Makes all later timestamps exceed `floor`, the timestamp of a change of the schema. It may be ahead of this
-    /// clock if the wall clock went back over a restart.
-    pub(crate) fn raise(&self, floor: i64) {
+    /// How far, in microseconds, timestamps must be ahead of the wall clock after a change of the schema at `floor`. It
+    /// may be ahead of this clock if the wall clock went back over a restart, or if that of the node which made the
+    /// change is ahead. What a change is rounded up by is left to [`Clock::raise`].
+    pub(crate) fn ahead_for(&self, floor: i64) -> i64 {
+        let needed = floor.saturating_sub(runtime::wall_micros());
+        if needed > self.ahead.get().saturating_add(ROUNDING_MICROS) { needed } else { self.ahead.get() }
+    }
+
+    /// Makes all later timestamps exceed `floor`, the timestamp of a change of the schema. `ahead` is what
+    /// [`Clock::ahead_for`] has said on one shard for all of them: if each shard took its own, a write on one of
+    /// them could have a lower timestamp than an earlier write on another.
+    pub(crate) fn raise(&self, floor: i64, ahead: i64) {
         self.last_timestamp.set(self.last_timestamp.get().max(floor));
+        self.ahead.set(self.ahead.get().max(ahead));
     }
 
     /// A write timestamp, microseconds.
