@@ -22,8 +22,8 @@ async fn stored(shard: &Shard) -> Result<Stored, Failure> {
     stored.map_err(|error| Failure::server(error.to_string()))
 }
 
-/// The timestamp of the next change, microseconds: above that of every earlier change of this node and of the cluster, and of
-/// every earlier write through this node.
+/// The timestamp of the next change, microseconds: above that of every earlier change of this node and of the cluster,
+/// and of every earlier write through this node.
 fn next_timestamp(shard: &Shard, stored: &Stored) -> i64 {
     let last = stored.last_timestamp.max(shard.metadata().current().schema_timestamp);
     shard.clock().timestamp().max(last.saturating_add(1))
