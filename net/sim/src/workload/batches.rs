@@ -7,7 +7,6 @@ use runtime::rng;
 use server::client::{CallError, Client, QueryOptions};
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
-use std::time::Duration;
 
 const TABLE: &str = "s.batched";
 /// How many partitions the table has.
@@ -27,14 +26,10 @@ pub(crate) async fn create(client: &mut Client) -> Result<(), CallError> {
 
 /// Writes batches and reads partitions until the world stops or a rule is broken.
 pub async fn client(servers: Vec<SocketAddr>, world: SharedWorld) {
-    let rest = || Duration::from_micros(rng::below(PAUSE_MICROS_MAX));
-    session::run(&servers, &world, async |_| true, async |client| step(client, &world).await, rest).await;
+    session::run_briefly(&servers, &world, (STEPS, PAUSE_MICROS_MAX), async |client| step(client, &world).await).await;
 }
 
 async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
-    if rng::below(STEPS) == 0 {
-        return Err(StepError::Disconnected);
-    }
     if rng::below(8) == 0 {
         return read(client, world, rng::below(PARTITIONS as u64) as i64).await;
     }

@@ -17,6 +17,8 @@ pub const GC_GRACE: Duration = Duration::from_secs(60);
 const LIVE_MAX: usize = 8;
 /// Longest pause between two steps.
 const PAUSE_MICROS_MAX: u64 = 80_000;
+/// Steps on one connection, on average: hints for one replica are to be kept by several nodes.
+const STEPS: u64 = 20;
 /// Microseconds between the timestamps of two writes.
 const TIMESTAMP_STEP: i64 = 1_000;
 
@@ -40,16 +42,11 @@ struct Keys {
 /// Writes, deletes and reads keys until the world stops or a rule is broken.
 pub async fn client(servers: Vec<SocketAddr>, world: SharedWorld) {
     let mut keys = Keys::default();
-    let rest = || Duration::from_micros(rng::below(PAUSE_MICROS_MAX));
     let step = async |client: &mut Client| step(client, &world, &mut keys).await;
-    session::run(&servers, &world, async |_| true, step, rest).await;
+    session::run_briefly(&servers, &world, (STEPS, PAUSE_MICROS_MAX), step).await;
 }
 
 async fn step(client: &mut Client, world: &SharedWorld, keys: &mut Keys) -> Result<(), StepError> {
-    // Another connection, so that hints for one replica are kept by several nodes.
-    if rng::below(20) == 0 {
-        return Err(StepError::Disconnected);
-    }
     let at = rng::below(LIVE_MAX as u64) as usize;
     match (keys.live.get(at).copied(), rng::below(4)) {
         (_, 0) => {

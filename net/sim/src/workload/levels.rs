@@ -8,7 +8,6 @@ use model::Consistency::{self, All, EachQuorum, LocalOne, LocalQuorum, One, Quor
 use runtime::rng::{self, Rng};
 use server::client::{CallError, Client, QueryOptions};
 use std::net::SocketAddr;
-use std::time::Duration;
 
 /// Registers of a table.
 pub(crate) const REGISTERS: u64 = 4;
@@ -70,14 +69,10 @@ pub(crate) async fn create(client: &mut Client, world: &SharedWorld) -> Result<(
 
 /// Writes and reads registers until the world stops or a rule is broken.
 pub async fn client(servers: Vec<SocketAddr>, world: SharedWorld) {
-    let rest = || Duration::from_micros(rng::below(PAUSE_MICROS_MAX));
-    session::run(&servers, &world, async |_| true, async |client| step(client, &world).await, rest).await;
+    session::run_briefly(&servers, &world, (STEPS, PAUSE_MICROS_MAX), async |client| step(client, &world).await).await;
 }
 
 async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
-    if rng::below(STEPS) == 0 {
-        return Err(StepError::Disconnected);
-    }
     let table = rng::below(world.borrow().levels.len() as u64) as usize;
     let key = rng::below(REGISTERS) as i64;
     if rng::below(2) == 0 {

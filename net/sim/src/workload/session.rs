@@ -57,3 +57,18 @@ pub(crate) async fn run(
     }
     world.borrow_mut().left += 1;
 }
+
+/// As [`run`], on connections of `steps` steps on average, with rests of less than `rest_micros_max`.
+pub(crate) async fn run_briefly(
+    servers: &[SocketAddr],
+    world: &SharedWorld,
+    (steps, rest_micros_max): (u64, u64),
+    mut step: impl AsyncFnMut(&mut Client) -> Result<(), StepError>,
+) {
+    let rest = || Duration::from_micros(rng::below(rest_micros_max));
+    let step = async |client: &mut Client| match rng::below(steps) {
+        0 => Err(StepError::Disconnected),
+        _ => step(client).await,
+    };
+    run(servers, world, async |_| true, step, rest).await;
+}

@@ -1,6 +1,6 @@
 //! Commands about compaction.
 
-use super::{Arguments, Choice, Command};
+use super::{Arguments, Choice, Command, KEYSPACE_AND_TABLES};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -61,22 +61,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "disableautocompaction",
         about: "Disable autocompaction for the given keyspace and table",
         options: &[],
-        arguments: Some(Arguments {
-            synopsis: "[<keyspace> <tables>...]",
-            title: "[<keyspace> <tables>...]",
-            about: "The keyspace followed by one or many tables",
-        }),
+        arguments: Some(KEYSPACE_AND_TABLES),
         arguments_max: usize::MAX,
     },
     Command {
         name: "enableautocompaction",
         about: "Enable autocompaction for the given keyspace and table",
         options: &[],
-        arguments: Some(Arguments {
-            synopsis: "[<keyspace> <tables>...]",
-            title: "[<keyspace> <tables>...]",
-            about: "The keyspace followed by one or many tables",
-        }),
+        arguments: Some(KEYSPACE_AND_TABLES),
         arguments_max: usize::MAX,
     },
     Command {
@@ -121,11 +113,7 @@ pub(super) const COMMANDS: &[Command] = &[
                 about: "Use -t to compact only SSTables that have local creation time _older_ than the given timestamp",
             },
         ],
-        arguments: Some(Arguments {
-            synopsis: "[<keyspace> <tables>...]",
-            title: "[<keyspace> <tables>...]",
-            about: "The keyspace followed by one or many tables",
-        }),
+        arguments: Some(KEYSPACE_AND_TABLES),
         arguments_max: usize::MAX,
     },
 ];

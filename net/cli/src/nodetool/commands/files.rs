@@ -1,6 +1,6 @@
 //! Commands about a table's files and snapshots.
 
-use super::{Arguments, Choice, Command};
+use super::{Arguments, Choice, Command, KEYSPACE_AND_TABLES};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -31,11 +31,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "flush",
         about: "Flush one or more tables",
         options: &[],
-        arguments: Some(Arguments {
-            synopsis: "[<keyspace> <tables>...]",
-            title: "[<keyspace> <tables>...]",
-            about: "The keyspace followed by one or many tables",
-        }),
+        arguments: Some(KEYSPACE_AND_TABLES),
         arguments_max: usize::MAX,
     },
     Command {
@@ -200,11 +196,7 @@ pub(super) const COMMANDS: &[Command] = &[
                 about: "Verify that all tokens in sstables are owned by this node",
             },
         ],
-        arguments: Some(Arguments {
-            synopsis: "[<keyspace> <tables>...]",
-            title: "[<keyspace> <tables>...]",
-            about: "The keyspace followed by one or many tables",
-        }),
+        arguments: Some(KEYSPACE_AND_TABLES),
         arguments_max: usize::MAX,
     },
 ];

@@ -33,6 +33,13 @@ pub(super) struct Arguments {
     pub(super) about: &'static str,
 }
 
+/// Of commands about some tables of a keyspace.
+const KEYSPACE_AND_TABLES: Arguments = Arguments {
+    synopsis: "[<keyspace> <tables>...]",
+    title: "[<keyspace> <tables>...]",
+    about: "The keyspace followed by one or many tables",
+};
+
 /// Options of every command.
 pub(super) const GLOBAL: &[Choice] = &[
     Choice { names: &["-h", "--host"], value: Some("host"), about: "Node hostname or ip address" },
