@@ -2,8 +2,8 @@
 //!
 //! Invariants: the timestamps that a shard gives out strictly increase, even when the wall clock stands still; so do
 //! the times of its version 1 uuids. Timestamps are above those of every earlier change of the schema and every earlier
-//! durable write, even across restarts: if the wall clock was set back in between, they run ahead of it, on all shards
-//! alike.
+//! durable write, even across restarts: if the wall clock was set back in between, or if another node that changes the
+//! schema has a clock that is ahead, they run ahead of it, on all shards alike.
 
 use cql::plan::EvaluationContext;
 use std::cell::Cell;
@@ -53,7 +53,7 @@ impl Clock {
     /// them could have a lower timestamp than an earlier write on another.
     pub(crate) fn raise(&self, floor: i64, ahead: i64) {
         self.last_timestamp.set(self.last_timestamp.get().max(floor));
-        self.ahead.set(self.ahead.get().max(ahead));
+        self.ahead.set(ahead);
     }
 
     /// A write timestamp, microseconds.
@@ -92,5 +92,53 @@ impl EvaluationContext for Evaluation<'_> {
 
     fn uuid(&mut self) -> [u8; 16] {
         uuid::Builder::from_random_bytes(runtime::rng::bytes16()).into_uuid().into_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::NodeId;
+    use runtime::sim::{Options, Sim};
+    use std::time::Duration;
+
+    #[test]
+    fn shards_count_from_a_change_by_a_node_whose_clock_is_ahead_alike() {
+        let mut sim = Sim::new(1, Options::default());
+        sim.start_node(NodeId(1), 1, |_| async {
+            let (one, other) = (Clock::new(), Clock::new());
+            let floor = runtime::wall_micros() + 1_000_000;
+            let ahead = one.ahead_for(floor);
+            one.raise(floor, ahead);
+            // The other shard hears of it later.
+            runtime::sleep(Duration::from_millis(5)).await;
+            other.raise(floor, ahead);
+            let mut last = floor;
+            for turn in 0..100 {
+                // A write on one shard, then something on the other, a moment later.
+                let clock = if turn % 2 == 0 { &one } else { &other };
+                (0..turn).for_each(|_| _ = clock.timestamp());
+                let timestamp = clock.timestamp();
+                assert!(timestamp > last, "{timestamp} after {last}");
+                last = timestamp;
+                runtime::sleep(Duration::from_micros(200)).await;
+            }
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(5), || false), runtime::sim::Stop::Idle);
+    }
+
+    #[test]
+    fn a_rounded_change_of_the_same_clock_puts_nobody_ahead() {
+        let mut sim = Sim::new(1, Options::default());
+        sim.start_node(NodeId(1), 1, |_| async {
+            let clock = Clock::new();
+            for _ in 0..1_000 {
+                let floor = (clock.timestamp() + ROUNDING_MICROS - 1).div_euclid(ROUNDING_MICROS) * ROUNDING_MICROS;
+                clock.raise(floor, clock.ahead_for(floor));
+                runtime::sleep(Duration::from_millis(2)).await;
+            }
+            assert_eq!(clock.ahead.get(), 0);
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(5), || false), runtime::sim::Stop::Idle);
     }
 }
