@@ -26,6 +26,10 @@ use uuid::Uuid;
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
 /// How often a node that leaves asks the others whether it has left already.
 const ASK_PERIOD: Duration = Duration::from_secs(2);
+/// How often a node that leaves looks whether it still votes.
+const VOTE_PERIOD: Duration = Duration::from_millis(100);
+/// How long a node that leaves waits for the entry that removes it, once the others have agreed on it.
+const HEAR_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Why an operation on the ring was refused, with Cassandra's text where it has one.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -113,8 +117,33 @@ impl Shard {
             }
             tracing::warn!(%failure, "hints of this node are lost");
         }
+        self.stop_voting().await?;
+        let removal = Command::Remove { host_id };
+        let epoch = match self.metadata().agree(&removal, runtime::now().after(STEP_TIMEOUT)).await {
+            // An earlier attempt was made after all.
+            Err(ProposalError::Rejected(Rejected::UnknownMember(_))) => self.metadata().current().epoch,
+            agreed => agreed?,
+        };
+        // Others need not tell it any more.
+        if runtime::timeout(HEAR_TIMEOUT, self.metadata().wait_for(epoch)).await.is_none() {
+            self.metadata().set_removed();
+        }
+        Ok(())
+    }
+
+    /// Waits until this node, which is leaving, is no voter of the metadata log any more: a voter that went would take
+    /// its vote with it, and one of two voters that is left behind could decide nothing.
+    async fn stop_voting(&self) -> Result<(), RingError> {
+        let Some(group) = self.metadata().group() else { return Ok(()) };
+        let host_id = self.host_id();
         let deadline = runtime::now().after(STEP_TIMEOUT);
-        self.remove(host_id, deadline).await
+        while group.status().voters.contains(&host_id) {
+            if runtime::now() >= deadline {
+                return Err(RingError::Failed("no other node has taken over this node's vote on the metadata".into()));
+            }
+            runtime::sleep(VOTE_PERIOD).await;
+        }
+        Ok(())
     }
 
     /// Waits until another member refuses to talk to this node, because the cluster has removed it.

@@ -135,6 +135,17 @@ impl MetadataLog {
 
     /// Proposes a change. Returns its epoch once this node has applied it.
     pub(crate) async fn propose(&self, command: &Command, deadline: Instant) -> Result<u64, ProposalError> {
+        let epoch = self.agree(command, deadline).await?;
+        match runtime::timeout(deadline.since(runtime::now()), self.wait_for(epoch)).await {
+            Some(()) => Ok(epoch),
+            None => Err(ProposalError::Unknown(
+                "The cluster agreed on a change of its metadata, but this node did not make it in time".into(),
+            )),
+        }
+    }
+
+    /// Proposes a change. Returns its epoch once the cluster has agreed on it, which this node may not have heard yet.
+    pub(crate) async fn agree(&self, command: &Command, deadline: Instant) -> Result<u64, ProposalError> {
         let Some(group) = self.group.get() else {
             return Err(ProposalError::NotMade("This node has not joined the cluster yet".into()));
         };
@@ -146,19 +157,13 @@ impl MetadataLog {
             }
         })?;
         match Rejected::decode_answer(&answer) {
-            Ok(Ok(())) => {}
+            Ok(Ok(())) => Ok(epoch),
             Ok(Err(rejected)) => {
                 // Whoever looks again must see what the command did not fit.
                 runtime::timeout(deadline.since(runtime::now()), self.wait_for(epoch)).await;
-                return Err(ProposalError::Rejected(rejected));
+                Err(ProposalError::Rejected(rejected))
             }
-            Err(error) => return Err(ProposalError::Unknown(format!("An answer of the metadata log: {error}"))),
-        }
-        match runtime::timeout(deadline.since(runtime::now()), self.wait_for(epoch)).await {
-            Some(()) => Ok(epoch),
-            None => Err(ProposalError::Unknown(
-                "The cluster agreed on a change of its metadata, but this node did not make it in time".into(),
-            )),
+            Err(error) => Err(ProposalError::Unknown(format!("An answer of the metadata log: {error}"))),
         }
     }
 }
