@@ -76,21 +76,23 @@ pub(super) const KEYS: &[Key] = &[
     unused("client_encryption_options.truststore_password", TEXT, "", "belongs to `client_encryption_options.enabled`")
         .nullable(),
     group("server_encryption_options", "{}"),
-    refused("server_encryption_options.enabled", FLAG, "", "connections between nodes are not there").applied("false"),
+    refused("server_encryption_options.enabled", FLAG, "", "connections between nodes are not encrypted")
+        .applied("false"),
     refused(
         "server_encryption_options.internode_encryption",
         Kind::Choice(&["all", "none", "dc", "rack"]),
         "none",
-        "connections between nodes are not there",
+        "connections between nodes are not encrypted",
     ),
     refused(
         "server_encryption_options.legacy_ssl_storage_port_enabled",
         FLAG,
         "false",
-        "connections between nodes are not there",
+        "connections between nodes are not encrypted",
     )
     .older(&[("server_encryption_options.enable_legacy_ssl_storage_port", Same)]),
-    refused("server_encryption_options.optional", FLAG, "", "connections between nodes are not there").applied("false"),
+    refused("server_encryption_options.optional", FLAG, "", "connections between nodes are not encrypted")
+        .applied("false"),
     unused(
         "server_encryption_options.accepted_protocols",
         LIST,
