@@ -117,6 +117,7 @@ recorded_answers! {
     paused: OneCentre, "paused.cql";
     replication: OneCentre, "replication.cql";
     schema: OneCentre, "schema.cql";
+    truncate: OneCentre, "truncate.cql";
     describe_two_centres: TwoCentres, "describe.cql";
     identity_two_centres: TwoCentres, "identity.cql";
     levels_two_centres: TwoCentres, "levels.cql";

@@ -65,6 +65,20 @@ pub enum Command {
     },
     /// A change of the schema.
     Schema(Box<SchemaUpdate>),
+    /// Members that are down owe the truncation of a table.
+    OweTruncation {
+        /// The table's id.
+        table: [u8; 16],
+        /// The host ids of the members; those of others are of no account.
+        host_ids: Vec<Uuid>,
+    },
+    /// A member has made the truncations that it owed up to an epoch.
+    FinishTruncations {
+        /// Its host id.
+        host_id: Uuid,
+        /// The epoch of the last of them, or a later one.
+        epoch: u64,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -241,7 +255,25 @@ impl Command {
             Command::AbortLeave { host_id } => advance(metadata, *host_id, MemberState::Leaving, MemberState::Normal),
             Command::Remove { host_id } => remove(metadata, *host_id),
             Command::Schema(update) => change_schema(metadata, update),
+            Command::OweTruncation { table, host_ids } => {
+                for host_id in host_ids.iter().filter(|id| metadata.members.contains_key(id)) {
+                    metadata.owed_truncations.entry(*host_id).or_default().insert(*table, metadata.epoch);
+                }
+                Ok(())
+            }
+            Command::FinishTruncations { host_id, epoch } => {
+                if let Some(owed) = metadata.owed_truncations.get_mut(host_id) {
+                    owed.retain(|_, truncated_at| *truncated_at > *epoch);
+                }
+                metadata.owed_truncations.retain(|_, owed| !owed.is_empty());
+                Ok(())
+            }
         }
+    }
+
+    /// Whether it changes the members, and with them who has which data.
+    pub(super) fn is_about_members(&self) -> bool {
+        !matches!(self, Command::Schema(_) | Command::OweTruncation { .. } | Command::FinishTruncations { .. })
     }
 }
 
@@ -306,6 +338,7 @@ fn remove(metadata: &mut Metadata, host_id: Uuid) -> Result<(), Rejected> {
         return Err(Rejected::LastMember);
     }
     metadata.members.remove(&host_id);
+    metadata.owed_truncations.remove(&host_id);
     metadata.left.insert(host_id);
     Ok(())
 }

@@ -26,6 +26,8 @@ use uuid::Uuid;
 
 /// The version of the encoding of [`Metadata`] and [`Command`], their first byte.
 const ENCODING: u8 = 1;
+/// The version of the encoding of [`Metadata`] that has truncations.
+const ENCODING_WITH_TRUNCATIONS: u8 = 2;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -50,6 +52,10 @@ pub struct Metadata {
     pub members: BTreeMap<Uuid, Member>,
     /// The host ids of nodes that have left.
     pub left: BTreeSet<Uuid>,
+    /// The tables that members still have to truncate, because they were down: by host id and id of the table, the
+    /// epoch of the last truncation. Others take such a member for down until it has.
+    #[serde(skip)]
+    pub owed_truncations: BTreeMap<Uuid, BTreeMap<[u8; 16], u64>>,
 }
 
 impl Default for Metadata {
@@ -64,6 +70,7 @@ impl Default for Metadata {
             schema_timestamp: 0,
             members: BTreeMap::new(),
             left: BTreeSet::new(),
+            owed_truncations: BTreeMap::new(),
         }
     }
 }
@@ -97,7 +104,7 @@ impl Metadata {
     pub fn apply(&mut self, epoch: u64, command: &Command) -> Result<(), Rejected> {
         self.epoch = epoch;
         command.apply(self)?;
-        if !matches!(command, Command::Schema(_)) {
+        if command.is_about_members() {
             self.members_epoch = epoch;
         }
         Ok(())
@@ -138,14 +145,26 @@ impl Metadata {
         self.members.iter().map(node).collect()
     }
 
-    /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
+    /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
+    /// metadata with truncations that are owed; those without have version 1 and no such field.
     pub fn encode(&self) -> Vec<u8> {
-        encode(self)
+        let mut out = encode(self);
+        if !self.owed_truncations.is_empty() {
+            out[0] = ENCODING_WITH_TRUNCATIONS;
+            out = postcard::to_extend(&self.owed_truncations, out).unwrap_or_default();
+        }
+        out
     }
 
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
-        decode(bytes)
+        let Some((&ENCODING_WITH_TRUNCATIONS, rest)) = bytes.split_first() else { return decode(bytes) };
+        let malformed = |_| DecodeError::Malformed;
+        let (metadata, rest) = postcard::take_from_bytes::<Metadata>(rest).map_err(malformed)?;
+        match postcard::take_from_bytes(rest).map_err(malformed)? {
+            (owed_truncations, []) => Ok(Metadata { owed_truncations, ..metadata }),
+            _ => Err(DecodeError::Malformed),
+        }
     }
 }
 

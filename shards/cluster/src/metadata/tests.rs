@@ -168,7 +168,15 @@ fn encoded_forms_keep_their_bytes() {
         assert_eq!(Rejected::decode_answer(&Rejected::encode_answer(&answer)), Ok(answer));
     }
     let metadata = after(&commands[..2]);
+    assert_eq!(metadata.encode()[0], 1);
     assert_eq!(Metadata::decode(&metadata.encode()), Ok(metadata));
+    let metadata = after(&[commands[0].clone(), commands[1].clone(), owe(&[2])]);
+    let bytes = metadata.encode();
+    assert_eq!((bytes[0], Metadata::decode(&bytes).as_ref()), (2, Ok(&metadata)));
+    for cut in 0..bytes.len() {
+        assert!(Metadata::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    assert_eq!(Metadata::decode(&[&bytes[..], &[0]].concat()), Err(DecodeError::Malformed));
     assert_eq!(Command::decode(&[2, 0]), Err(DecodeError::Version(2)));
     // Version 1: a change here makes nodes of different releases disagree.
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
@@ -176,6 +184,33 @@ fn encoded_forms_keep_their_bytes() {
     let before_and_after = "1000000000000000000000000000000001".to_owned() + "1000000000000000000000000000000002";
     let rest = "050001016b017401".to_owned() + &"07".repeat(16) + "03010203";
     assert_eq!(hex(&commands[3].encode()), format!("0107{before_and_after}{rest}"));
+    let owed = "09".repeat(16) + "01" + "1000000000000000000000000000000002";
+    assert_eq!(hex(&owe(&[2]).encode()), format!("0108{owed}"));
+    let finished = Command::FinishTruncations { host_id: id(2), epoch: 300 };
+    assert_eq!(hex(&finished.encode()), "01091000000000000000000000000000000002ac02");
+}
+
+/// The truncation of a table, owed by these nodes.
+fn owe(nodes: &[u8]) -> Command {
+    Command::OweTruncation { table: [9; 16], host_ids: nodes.iter().map(|node| id(*node)).collect() }
+}
+
+#[test]
+fn truncations_are_owed_until_the_node_has_made_the_last() {
+    let mut metadata = after(&[create(), join(2, &["20"]), owe(&[2, 3])]);
+    let members_epoch = metadata.members_epoch;
+    let finish = |epoch| Command::FinishTruncations { host_id: id(2), epoch };
+    let owed = |metadata: &Metadata| metadata.owed_truncations.clone();
+    assert_eq!(owed(&metadata), BTreeMap::from([(id(2), BTreeMap::from([([9; 16], 3)]))]), "3 is no member");
+    assert_eq!(metadata.apply(4, &owe(&[2])), Ok(()));
+    assert_eq!(metadata.apply(5, &finish(3)), Ok(()));
+    assert_eq!(owed(&metadata)[&id(2)][&[9; 16]], 4);
+    assert_eq!(metadata.apply(6, &finish(4)), Ok(()));
+    assert_eq!((owed(&metadata), metadata.members_epoch), (BTreeMap::new(), members_epoch));
+    assert_eq!(metadata.apply(7, &owe(&[2])), Ok(()));
+    assert_eq!(metadata.apply(8, &Command::FinishJoin { host_id: id(2) }), Ok(()));
+    assert_eq!(metadata.apply(9, &Command::Remove { host_id: id(2) }), Ok(()));
+    assert_eq!(owed(&metadata), BTreeMap::new());
 }
 
 /// Changes, drops and repeats bytes.
@@ -208,6 +243,8 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         Command::AbortLeave { host_id },
         Command::Remove { host_id },
         schema(id(50), id(51), 2_000),
+        owe(&[2]),
+        Command::FinishTruncations { host_id, epoch: 7 },
     ];
     let mut metadata = Metadata::default();
     let mut taken = 0;

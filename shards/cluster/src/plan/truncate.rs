@@ -1,7 +1,11 @@
-//! TRUNCATE: every node must be alive and take part, whatever the level and the replication of the table.
+//! TRUNCATE: every node takes part, whatever the level and the replication of the table.
+//!
+//! Those that are down owe the truncation, which the cluster has to agree on: nodes that are known to be down before
+//! the others truncate, and those that turn out to be down when they are asked. If not all nodes of the cluster can owe
+//! one, all must be alive, as in Cassandra.
 
 use super::tally::reason_of;
-use crate::topology::{LiveNodes, NodeIndex, Topology};
+use crate::topology::{LiveNodes, NodeIndex, Topology, features};
 use model::failure::{FailureReason, Outcome};
 use model::{ErrorCode, Failure};
 use std::fmt::Write;
@@ -11,6 +15,9 @@ use std::fmt::Write;
 pub struct TruncatePlan {
     /// The nodes that have not answered.
     open: Vec<NodeIndex>,
+    /// The nodes that are down.
+    absent: Vec<NodeIndex>,
+    can_owe: bool,
     done: usize,
     failures: Vec<(NodeIndex, FailureReason)>,
     may_be_applied: bool,
@@ -20,18 +27,30 @@ impl TruncatePlan {
     /// A truncation on all nodes of `topology`.
     ///
     /// # Errors
-    /// Truncate error if one is not alive.
+    /// Truncate error if one is not alive and cannot owe the truncation.
     pub fn new(topology: &Topology, live: &LiveNodes) -> Result<TruncatePlan, Failure> {
         let all = (0..topology.nodes().len() as u16).map(NodeIndex);
-        if !all.clone().all(|node| live.contains(node)) {
-            return Err(failure("Cannot achieve consistency level ALL"));
+        let (open, absent): (Vec<_>, Vec<_>) = all.partition(|node| live.contains(*node));
+        let can_owe = topology.nodes().len() > 1 && topology.all_have(features::OWED_TRUNCATIONS);
+        if !absent.is_empty() && !can_owe {
+            return Err(TruncatePlan::refused());
         }
-        Ok(TruncatePlan { open: all.collect(), done: 0, failures: Vec::new(), may_be_applied: false })
+        Ok(TruncatePlan { open, absent, can_owe, done: 0, failures: Vec::new(), may_be_applied: false })
+    }
+
+    /// The failure of a truncation that some nodes would owe, if the cluster does not agree on that.
+    pub fn refused() -> Failure {
+        failure("Cannot achieve consistency level ALL")
     }
 
     /// The nodes to ask.
     pub fn targets(&self) -> &[NodeIndex] {
         &self.open
+    }
+
+    /// Takes the nodes that are known to be down, since this was asked last. They owe the truncation.
+    pub fn take_absent(&mut self) -> Vec<NodeIndex> {
+        std::mem::take(&mut self.absent)
     }
 
     /// Takes the news that a node has truncated the table. Returns what the client is told if that was the last node.
@@ -48,8 +67,13 @@ impl TruncatePlan {
         if topology.nodes().len() == 1 {
             return Some(Err(failure));
         }
+        let reason = reason_of(&failure);
+        if self.can_owe && reason == FailureReason::NodeDown {
+            self.absent.push(node);
+            return self.result(topology);
+        }
         self.may_be_applied |= failure.outcome == Outcome::Unknown;
-        self.failures.push((node, reason_of(&failure)));
+        self.failures.push((node, reason));
         self.result(topology)
     }
 

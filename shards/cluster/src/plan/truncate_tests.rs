@@ -4,8 +4,15 @@ use super::*;
 use crate::topology::tests::topology;
 use model::failure::Detail;
 
+/// Three nodes, the last of which has these features.
+fn three_with(features: u64) -> Topology {
+    let mut nodes = topology(&[("dc1", "r1", &[0]), ("dc1", "r1", &[1]), ("dc2", "r1", &[])], 1).nodes().to_vec();
+    nodes[2].features = features;
+    Topology::new(nodes, NodeIndex(1), 1)
+}
+
 fn three() -> Topology {
-    topology(&[("dc1", "r1", &[0]), ("dc1", "r1", &[1]), ("dc2", "r1", &[])], 1)
+    three_with(features::ALL)
 }
 
 fn all(topology: &Topology) -> LiveNodes {
@@ -13,8 +20,20 @@ fn all(topology: &Topology) -> LiveNodes {
 }
 
 #[test]
-fn all_nodes_must_be_alive() {
+fn a_node_that_is_down_owes_the_truncation() {
     let topology = three();
+    let mut plan = TruncatePlan::new(&topology, &LiveNodes::of(&topology, |node| node.0 < 2)).expect("it can owe it");
+    assert_eq!(plan.targets(), [0, 1].map(NodeIndex));
+    assert_eq!(plan.take_absent(), [NodeIndex(2)]);
+    assert_eq!(plan.truncated(NodeIndex(0), &topology), None);
+    let down = Failure::overloaded("gone").with(Detail::Replica { reason: FailureReason::NodeDown });
+    assert_eq!(plan.failed(NodeIndex(1), down, &topology), Some(Ok(())));
+    assert_eq!((plan.take_absent(), plan.take_absent()), (vec![NodeIndex(1)], vec![]));
+}
+
+#[test]
+fn all_nodes_must_be_alive_if_one_cannot_owe_a_truncation() {
+    let topology = three_with(features::RELAYED_WRITES);
     let failure = TruncatePlan::new(&topology, &LiveNodes::of(&topology, |node| node.0 < 2)).expect_err("one is down");
     assert_eq!(failure.code, ErrorCode::Truncate);
     assert_eq!(failure.text, "Error during truncate: Cannot achieve consistency level ALL");

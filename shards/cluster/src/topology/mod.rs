@@ -20,8 +20,10 @@ pub struct DataCenter(pub u16);
 pub mod features {
     /// It passes mutations on to other replicas of its data centre, and answers those that were passed on to it.
     pub const RELAYED_WRITES: u64 = 1;
+    /// It truncates tables that were truncated while it was down.
+    pub const OWED_TRUNCATIONS: u64 = 2;
     /// All features of this program.
-    pub const ALL: u64 = RELAYED_WRITES;
+    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS;
 }
 
 /// A member of the cluster, as it describes itself.
@@ -41,6 +43,10 @@ pub struct Node {
     pub tokens: Vec<RingToken>,
     /// Its [`features`].
     pub features: u64,
+}
+
+fn all_have(nodes: &[Node], features: u64) -> bool {
+    nodes.iter().all(|node| node.features & features == features)
 }
 
 /// All nodes, which of them this one is, which are believed to be alive, and which have been slow. It stays as it is
@@ -89,9 +95,13 @@ impl Topology {
         ring.dedup_by(|(later, _), (token, _)| later == token);
         let live = LiveNodes::all(nodes.len());
         let latencies = NodeLatencies::new(located.clone());
-        let can_relay = nodes.iter().all(|node| node.features & features::RELAYED_WRITES != 0);
-        let relays_writes = can_relay && data_centers.len() > 1;
+        let relays_writes = all_have(&nodes, features::RELAYED_WRITES) && data_centers.len() > 1;
         Topology { epoch, nodes, here, data_centers, located, ring, live, latencies, relays_writes }
+    }
+
+    /// Whether every node has these of the [`features`].
+    pub fn all_have(&self, features: u64) -> bool {
+        all_have(&self.nodes, features)
     }
 
     /// Begins to measure how fast nodes answer, so that reads ask slow ones after the others.

@@ -1,22 +1,28 @@
-//! TRUNCATE on all nodes.
+//! TRUNCATE on all nodes: those that are alive truncate, those that are down owe it (`metadata::owed_truncations`).
 
 use super::remote::Asked;
+use crate::messages::admin::OwedTruncation;
 use crate::messages::{Reply, Request};
 use crate::shard_state::Shard;
 use cluster::plan::TruncatePlan;
 use cluster::topology::{NodeIndex, Topology};
 use model::{Failure, TableId};
-use runtime::ShardId;
 use runtime::sync::join_all;
+use runtime::{Instant, ShardId};
 use std::rc::Rc;
 use std::time::Duration;
 
-/// Truncates a table on every node. All must be alive, answer within `timeout` and succeed.
+/// Truncates a table on every node that is alive within `timeout`; the others owe it.
+///
+/// # Errors
+/// A node is alive and has not truncated it, or the cluster does not agree on who owes it.
 pub(crate) async fn on_all_nodes(shard: &Shard, table: TableId, timeout: Duration) -> Result<(), Failure> {
-    let topology = shard.topology();
+    let (topology, deadline) = (shard.topology(), runtime::now().after(timeout));
     let mut plan = TruncatePlan::new(&topology, topology.live())?;
+    // Before anything is truncated, because a minority cannot agree on it.
+    owe(shard, &topology, table, plan.take_absent(), deadline).await?;
     let nodes = plan.targets().to_vec();
-    let calls = nodes.iter().map(|node| on_node(shard, &topology, *node, table, timeout));
+    let calls = nodes.iter().map(|node| on_node(shard, &topology, *node, table, deadline));
     let answers = join_all(calls.collect()).await;
     let mut told = None;
     for (node, answer) in nodes.into_iter().zip(answers) {
@@ -27,7 +33,8 @@ pub(crate) async fn on_all_nodes(shard: &Shard, table: TableId, timeout: Duratio
         };
     }
     // The answer of the last node decides.
-    told.unwrap_or(Ok(()))
+    told.unwrap_or(Ok(()))?;
+    owe(shard, &topology, table, plan.take_absent(), deadline).await.map_err(Failure::unknown)
 }
 
 /// Truncates a table on one node; `None` if that takes too long.
@@ -36,11 +43,28 @@ async fn on_node(
     topology: &Rc<Topology>,
     node: NodeIndex,
     table: TableId,
-    timeout: Duration,
+    deadline: Instant,
 ) -> Option<Result<(), Failure>> {
+    let timeout = deadline.since(runtime::now());
     if node != topology.here() {
         return Some(Asked::new(topology, node, timeout).truncate(shard, table).await);
     }
     let call = Box::pin(shard.call(ShardId(0), Request::Truncate(table)));
     runtime::timeout(timeout, call).await.map(Reply::done)
+}
+
+/// Has the cluster agree on who owes the truncation.
+async fn owe(
+    shard: &Shard,
+    topology: &Topology,
+    table: TableId,
+    absent: Vec<NodeIndex>,
+    deadline: Instant,
+) -> Result<(), Failure> {
+    if absent.is_empty() {
+        return Ok(());
+    }
+    let host_ids = absent.into_iter().map(|node| topology.node(node).host_id).collect();
+    let owed = OwedTruncation { table, host_ids, deadline };
+    Box::pin(shard.call(ShardId(0), Request::OweTruncation(Box::new(owed)))).await.done()
 }

@@ -12,7 +12,7 @@ use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
 use crate::messages::data::PaxosReply;
 use crate::messages::{Message, Reply, Request};
-use crate::metadata;
+use crate::metadata::{self, owed_truncations};
 use crate::operations::{hints, membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Unreadable;
@@ -108,6 +108,11 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         // Boxed: these call other cores, and through `call` this function again.
         Request::Define(statement) => Reply::Defined(Box::pin(define::define(shard, *statement)).await),
         Request::Truncate(table) => Reply::Done(Box::pin(truncate::truncate(shard, table)).await),
+        Request::OweTruncation(owed) => Reply::Done(Box::pin(owed_truncations::owe(shard, *owed)).await),
+        Request::SwitchOwingNodes(owing) => {
+            shard.set_owing_nodes(owing);
+            Reply::Done(Ok(()))
+        }
         Request::TruncateShard(table) => {
             shard.truncations().note(table, shard.clock().timestamp());
             let result = shard.store().truncate(table).await;

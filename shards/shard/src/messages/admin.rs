@@ -10,6 +10,7 @@ use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
 use model::TokenRange;
 use model::{DecoratedKey, Table, TableId};
+use runtime::Instant;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,6 +25,17 @@ pub struct Members {
     pub(crate) nodes: Vec<Node>,
     /// The position of this one.
     pub(crate) here: NodeIndex,
+}
+
+/// The truncation of a table that members owe, because they are down.
+#[derive(Debug)]
+pub struct OwedTruncation {
+    /// The table.
+    pub(crate) table: TableId,
+    /// The host ids of the members.
+    pub(crate) host_ids: Vec<Uuid>,
+    /// When all that are alive must know of it.
+    pub(crate) deadline: Instant,
 }
 
 /// The kind of metrics that a core is asked for.

@@ -13,7 +13,9 @@ pub(crate) mod start;
 use crate::ports::{SchemaChange, Unreadable};
 use crate::query_trace::Events;
 use crate::verbs::Verb;
-use admin::{HintAnswer, HintVerb, Members, MetricsReply, MetricsRequest, SplitRequest, TableAnswer, TableVerb};
+use admin::{
+    HintAnswer, HintVerb, Members, MetricsReply, MetricsRequest, OwedTruncation, SplitRequest, TableAnswer, TableVerb,
+};
 use cql::plan::Define;
 use data::{
     ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, PaxosReply,
@@ -128,6 +130,10 @@ pub enum Request {
     Define(Box<Define>),
     /// Truncate a table on all shards. Sent to shard 0.
     Truncate(TableId),
+    /// Have the cluster agree that members which are down owe the truncation of a table. Sent to shard 0.
+    OweTruncation(Box<OwedTruncation>),
+    /// Take these members for down, because they owe truncations.
+    SwitchOwingNodes(Arc<BTreeSet<Uuid>>),
     /// Truncate this shard's part of a table and return the log position up to which its records are void.
     TruncateShard(TableId),
     /// Release the log segments that only a truncated or dropped table needed; its truncation record is durable.

@@ -1,8 +1,8 @@
 //! Applying what the cluster has agreed on: [`consensus::StateMachine`].
 
-use super::peer_rows;
 use super::rows::{Slot, slot_written};
 use super::snapshot::{self, Snapshot};
+use super::{owed_truncations, peer_rows};
 use crate::definitions::step::{self, Prepared, Step};
 use crate::schema::local;
 use crate::shard_state::Shard;
@@ -64,10 +64,12 @@ impl Machine {
             let changed = local::tokens_changed(&shard.schema(), (own, &tokens), timestamp);
             shard.store().apply(changed, true).await.map_err(|error| StoreError(error.to_string()))?;
         }
+        owed_truncations::make(shard, &metadata, before.epoch).await.map_err(failed)?;
         let stored = slot_written(&shard.schema(), Slot::Metadata, metadata.encode(), timestamp);
         shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;
         place(shard, &metadata).await?;
+        owed_truncations::announce(shard, &before, &metadata).await.map_err(failed)?;
         runtime::fault::believe(metadata.cluster_id.as_u128(), metadata.epoch, || {
             runtime::hash64(&Snapshot::encode(&metadata, &shard.schema_ref()))
         });

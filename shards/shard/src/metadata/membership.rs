@@ -3,6 +3,7 @@
 
 use super::log_store::TableLog;
 use super::machine::{Machine, nodes_here, place};
+use super::owed_truncations;
 use super::peers::PeerTransport;
 use super::rows::{Slot, read_slot, slot_written};
 use super::snapshot;
@@ -78,6 +79,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
         let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
         check_unchanged(shard, &metadata)?;
         place(shard, &metadata).await.map_err(failed)?;
+        owed_truncations::announce(shard, &Metadata::default(), &metadata).await.map_err(failed)?;
         shard.metadata().advance(metadata);
     }
     let config = Config { me: shard.host_id(), timings: Timings::default() };
@@ -93,6 +95,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
         announce_restart(shard).await.map_err(|error| StartError::Failed(format!("{error:?}")))?;
     }
     runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, owed_truncations::keep_told(shard.clone()));
     Ok(())
 }
 

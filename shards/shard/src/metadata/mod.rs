@@ -7,7 +7,8 @@
 //! 3. While a node leads the group it keeps the group's members equal to the metadata's, and chooses who votes
 //!    ([`group_members`]).
 //!
-//! Leaving is in [`leaving`]. What nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
+//! Leaving is in [`leaving`], truncations while members are down are in [`owed_truncations`]. What nodes ask each other
+//! for this goes to shard 0 of the other node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
 //! a crash in the middle of it; then it takes effect again, which changes nothing more.
@@ -18,6 +19,7 @@ pub(crate) mod leaving;
 mod log_store;
 mod machine;
 pub(crate) mod membership;
+pub(crate) mod owed_truncations;
 mod peer_rows;
 pub(crate) mod peers;
 mod rows;

@@ -44,7 +44,7 @@ use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
-use cluster::topology::Topology;
+use cluster::topology::{NodeIndex, Topology};
 use definition_turn::DefinitionTurn;
 use hints::Hints;
 use kept_batches::KeptBatches;
@@ -424,9 +424,20 @@ impl Shard {
 
     /// Notes the host ids of the nodes that are believed to be alive.
     pub(crate) fn set_live_nodes(&self, live: Arc<BTreeSet<Uuid>>) {
-        let topology = self.topology();
-        let others = topology.nodes().iter().filter(|node| node.host_id != self.host_id());
-        self.inner.hints.note_live(others.map(|node| (node.host_id, live.contains(&node.host_id))));
         self.inner.placement.set_live(live);
+        self.note_live();
+    }
+
+    /// Notes the host ids of the nodes that owe truncations, and count as down.
+    pub(crate) fn set_owing_nodes(&self, owing: Arc<BTreeSet<Uuid>>) {
+        self.inner.placement.set_owing(owing);
+        self.note_live();
+    }
+
+    fn note_live(&self) {
+        let topology = self.topology();
+        let others = topology.nodes().iter().enumerate().filter(|(_, node)| node.host_id != self.host_id());
+        let live = others.map(|(at, node)| (node.host_id, topology.live().contains(NodeIndex(at as u16))));
+        self.inner.hints.note_live(live);
     }
 }

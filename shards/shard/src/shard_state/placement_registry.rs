@@ -20,6 +20,8 @@ pub(crate) struct PlacementRegistry {
     placement: RefCell<Rc<Placement>>,
     /// The host ids of the nodes that are believed to be alive, as last announced.
     live: RefCell<Arc<BTreeSet<Uuid>>>,
+    /// The host ids of the nodes that owe truncations: they count as down until they have made them.
+    owing: RefCell<Arc<BTreeSet<Uuid>>>,
     /// Told when the nodes were replaced.
     replaced: Condition,
 }
@@ -30,8 +32,8 @@ impl PlacementRegistry {
         let this = identity.node(config, runtime::shard_count() as u16);
         let topology = Rc::new(Topology::new(vec![this], NodeIndex(0), 0));
         let placement = RefCell::new(Rc::new(Placement::new(topology, schema)));
-        let (live, replaced) = (RefCell::default(), Condition::default());
-        PlacementRegistry { dynamic_snitch: config.dynamic_snitch, placement, live, replaced }
+        let (live, owing, replaced) = (RefCell::default(), RefCell::default(), Condition::default());
+        PlacementRegistry { dynamic_snitch: config.dynamic_snitch, placement, live, owing, replaced }
     }
 
     /// The placement of all tables.
@@ -55,11 +57,11 @@ impl PlacementRegistry {
         self.placement.replace(Rc::new(Placement::new(topology, schema)));
     }
 
-    /// Places the tables of `schema` on other nodes. Those that were last announced as alive are alive, and this one.
+    /// Places the tables of `schema` on other nodes. Those that were last announced as alive are alive if they owe no
+    /// truncation, and this one.
     pub(crate) fn replace_topology(&self, mut topology: Topology, schema: &Schema) {
         self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
-        let live = self.live.borrow();
-        topology.set_live(|node| live.contains(&node.host_id));
+        topology.set_live(|node| self.is_live(node.host_id));
         self.placement.replace(Rc::new(Placement::new(Rc::new(topology), schema)));
         self.replaced.notify();
     }
@@ -71,7 +73,17 @@ impl PlacementRegistry {
 
     /// Notes the host ids of the nodes that are believed to be alive.
     pub(crate) fn set_live(&self, live: Arc<BTreeSet<Uuid>>) {
-        self.placement.borrow().topology().set_live(|node| live.contains(&node.host_id));
         self.live.replace(live);
+        self.topology().set_live(|node| self.is_live(node.host_id));
+    }
+
+    /// Notes the host ids of the nodes that owe truncations.
+    pub(crate) fn set_owing(&self, owing: Arc<BTreeSet<Uuid>>) {
+        self.owing.replace(owing);
+        self.topology().set_live(|node| self.is_live(node.host_id));
+    }
+
+    fn is_live(&self, host_id: Uuid) -> bool {
+        self.live.borrow().contains(&host_id) && !self.owing.borrow().contains(&host_id)
     }
 }
