@@ -13,6 +13,7 @@ use crate::counts::Counts;
 use crate::ids::{NodeId, ShardId};
 use crate::instant::Instant;
 use crate::shares::Shares;
+use pin_project_lite::pin_project;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -438,17 +439,36 @@ pub fn spawn<T: 'static>(future: impl Future<Output = T> + 'static) -> JoinHandl
 /// Starts `future` on the current shard as a task of `class`, see [`spawn`].
 pub fn spawn_in<T: 'static>(class: Class, future: impl Future<Output = T> + 'static) -> JoinHandle<T> {
     let state = Rc::new(JoinState { value: RefCell::new(None), waiter: RefCell::new(None) });
-    let shared = state.clone();
-    let task = async move {
-        let value = future.await;
-        *shared.value.borrow_mut() = Some(value);
-        let waiter = shared.waiter.borrow_mut().take();
+    let task = Box::pin(Task { future: Some(future), state: state.clone() });
+    context::with(|c| c.executor.spawn(class, task));
+    JoinHandle { state }
+}
+
+pin_project! {
+    /// A spawned future, polled in place, and where its result goes.
+    struct Task<F: Future> {
+        #[pin]
+        future: Option<F>,
+        state: Rc<JoinState<F::Output>>,
+    }
+}
+
+impl<F: Future> Future for Task<F> {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Ready(()) };
+        let Poll::Ready(value) = future.poll(cx) else { return Poll::Pending };
+        // What the future has is free before anybody hears that it has ended.
+        this.future.set(None);
+        *this.state.value.borrow_mut() = Some(value);
+        let waiter = this.state.waiter.borrow_mut().take();
         if let Some(waiter) = waiter {
             waiter.wake();
         }
-    };
-    context::with(|c| c.executor.spawn(class, Box::pin(task)));
-    JoinHandle { state }
+        Poll::Ready(())
+    }
 }
 
 struct JoinState<T> {

@@ -4,8 +4,9 @@
 
 use crate::context;
 use crate::instant::Instant;
+use pin_project_lite::pin_project;
 use std::future::Future;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -34,17 +35,51 @@ pub fn sleep_until(deadline: Instant) -> Sleep {
     Sleep { deadline, timer: None }
 }
 
-/// Runs `future` for at most `d`. Returns `None` if the time is up; the future is dropped then.
-pub async fn timeout<F: Future>(d: Duration, future: F) -> Option<F::Output> {
-    let mut future = pin!(future);
-    let mut sleep = pin!(sleep(d));
-    std::future::poll_fn(move |cx| {
-        if let Poll::Ready(value) = future.as_mut().poll(cx) {
-            return Poll::Ready(Some(value));
-        }
-        sleep.as_mut().poll(cx).map(|()| None)
-    })
-    .await
+/// Runs `future` for at most `d`, from its first poll on. Returns `None` if the time is up. The future is dropped as
+/// soon as its result is known.
+pub fn timeout<F: Future>(d: Duration, future: F) -> Timeout<F> {
+    Timeout { future: Some(future), limit: Limit::Lasting(d) }
+}
+
+pin_project! {
+    /// The future that [`timeout`] returns. What it runs is a part of it and is polled in place: an `async fn` would
+    /// have it twice and copy it.
+    pub struct Timeout<F> {
+        #[pin]
+        future: Option<F>,
+        limit: Limit,
+    }
+}
+
+enum Limit {
+    /// Nothing had to be waited for yet.
+    Lasting(Duration),
+    Until(Sleep),
+}
+
+impl<F: Future> Future for Timeout<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let mut this = self.project();
+        let Some(future) = this.future.as_mut().as_pin_mut() else { return Poll::Pending };
+        let result = match future.poll(cx) {
+            Poll::Ready(value) => Some(value),
+            Poll::Pending => {
+                if let Limit::Lasting(d) = *this.limit {
+                    // No time at all was over before the first poll.
+                    *this.limit = Limit::Until(if d.is_zero() { sleep_until(Instant(0)) } else { sleep(d) });
+                }
+                match this.limit {
+                    Limit::Until(sleep) => std::task::ready!(Pin::new(sleep).poll(cx)),
+                    Limit::Lasting(_) => return Poll::Pending,
+                }
+                None
+            }
+        };
+        this.future.set(None);
+        Poll::Ready(result)
+    }
 }
 
 /// The future that [`sleep`] and [`sleep_until`] return.
