@@ -12,8 +12,7 @@ use crate::memtable::Memtable;
 use crate::memtable::partitions::PrefetchStage;
 use crate::tables::Tables;
 use crate::tables::table_state::TableState;
-use model::{Mutation, TableId};
-use runtime::HashMap;
+use model::{IdMap, Mutation, TableId};
 use runtime::gate::Pass;
 use std::rc::Rc;
 
@@ -87,7 +86,7 @@ pub(crate) fn targets(known: &Tables, mutation: &Mutation) -> Result<Option<Targ
 
 /// The memtables of a table's indexes.
 #[cold]
-fn index_targets(tables: &HashMap<TableId, TableState>, state: &TableState) -> Vec<IndexTarget> {
+fn index_targets(tables: &IdMap<TableId, TableState>, state: &TableState) -> Vec<IndexTarget> {
     let target = |index: &Rc<IndexState>| {
         let memtable = tables.get(&index.id())?.memtable.clone();
         let pass = memtable.enter().expect("an active memtable takes writes");

@@ -26,6 +26,7 @@ pub mod digest;
 pub mod failure;
 pub mod fragment;
 pub mod fragment_block;
+pub mod id_map;
 pub mod identifier;
 pub mod index;
 pub mod json;
@@ -46,6 +47,7 @@ pub mod types;
 pub mod value;
 
 pub use failure::{Consistency, ErrorCode, Failure};
+pub use id_map::IdMap;
 pub use index::{Index, IndexedPart};
 pub use key::{DecoratedKey, Home, ShardMap};
 pub use memtable::{MemtableConfigurations, MemtableKind};

@@ -1,6 +1,6 @@
 //! Keyspaces, tables and columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
 
-use crate::HashMap;
+use crate::id_map::IdMap;
 use crate::index::Index;
 use crate::key::Home;
 use crate::partitioner::Partitioner;
@@ -430,13 +430,13 @@ pub struct Schema {
     /// Keyspaces by name.
     pub keyspaces: BTreeMap<String, Arc<Keyspace>>,
     /// Tables by id.
-    pub tables: HashMap<TableId, Arc<Table>>,
+    pub tables: IdMap<TableId, Arc<Table>>,
 }
 
 impl Schema {
     /// An empty schema.
     pub fn empty(partitioner: Partitioner) -> Schema {
-        Schema { partitioner, version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: HashMap::default() }
+        Schema { partitioner, version: Uuid::nil(), keyspaces: BTreeMap::new(), tables: IdMap::default() }
     }
 
     /// The keyspace with this name.

@@ -22,10 +22,9 @@ use crate::consistency::Levels;
 use crate::replication::Strategy;
 use crate::topology::{LiveNodes, NodeIndex, Topology};
 use model::schema::Replication;
-use model::{Home, RingToken, Schema, TableId, Token, TokenRange};
+use model::{Home, IdMap, RingToken, Schema, TableId, Token, TokenRange};
 use ring::Ranges;
-use std::collections::{BTreeMap, HashMap};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
@@ -44,7 +43,7 @@ pub struct Replica {
 #[derive(Debug)]
 pub struct Placement {
     topology: Rc<Topology>,
-    tables: HashMap<TableId, Rc<TablePlacement>, BuildHasherDefault<TableIdHasher>>,
+    tables: IdMap<TableId, Rc<TablePlacement>>,
     keyspaces: BTreeMap<String, Rc<KeyspacePlacement>>,
 }
 
@@ -52,7 +51,7 @@ impl Placement {
     /// Where the data of `schema` is on the nodes of `topology`.
     pub fn new(topology: Rc<Topology>, schema: &Schema) -> Placement {
         let mut known: Vec<(&Replication, Rc<KeyspacePlacement>)> = Vec::new();
-        let mut placement = Placement { topology, tables: HashMap::default(), keyspaces: BTreeMap::new() };
+        let mut placement = Placement { topology, tables: IdMap::default(), keyspaces: BTreeMap::new() };
         placement.tables.reserve(schema.tables.len());
         for keyspace in schema.keyspaces.values() {
             // Most keyspaces are replicated like another one.
@@ -235,33 +234,6 @@ impl<'p> Replicas<'p> {
     #[inline]
     pub(crate) fn keyspace(&self) -> &'p KeyspacePlacement {
         &self.placement.keyspace
-    }
-}
-
-/// A hasher of table ids in a few instructions. They are hashes, random or times, and made by this cluster.
-#[derive(Default, Debug)]
-struct TableIdHasher {
-    hash: u64,
-}
-
-impl Hasher for TableIdHasher {
-    #[inline]
-    fn write(&mut self, bytes: &[u8]) {
-        if let (Some(first), Some(last)) = (bytes.first_chunk(), bytes.last_chunk()) {
-            let mixed = u64::from_le_bytes(*first) ^ u64::from_le_bytes(*last).rotate_left(32);
-            // Fibonacci hashing: the upper half of the product depends on all bits.
-            let product = mixed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-            self.hash = product ^ (product >> 32);
-        }
-    }
-
-    /// The length that comes before an array's bytes says nothing.
-    #[inline]
-    fn write_usize(&mut self, _: usize) {}
-
-    #[inline]
-    fn finish(&self) -> u64 {
-        self.hash
     }
 }
 

@@ -1,11 +1,11 @@
 //! When tables were truncated, for data that is kept outside of them and must not come back: proposals of Paxos.
 
-use model::{HashMap, TableId};
+use model::{IdMap, TableId};
 use std::cell::RefCell;
 
 /// The time of the last truncation of each table that had one, microseconds since 1970.
 #[derive(Default)]
-pub(crate) struct Truncations(RefCell<HashMap<TableId, i64>>);
+pub(crate) struct Truncations(RefCell<IdMap<TableId, i64>>);
 
 impl Truncations {
     /// Records that a table was truncated at `micros` since 1970.

@@ -4,7 +4,7 @@
 //! Invariants: the cache holds at most `bytes_max` bytes, except that the statement put last always stays.
 
 use super::Statement;
-use model::{HashMap, TableId};
+use model::{IdMap, TableId};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -13,7 +13,7 @@ use std::rc::Rc;
 pub(crate) const PREPARED_SHARE: usize = 256;
 /// Prepared statements by id, limited in bytes.
 pub(crate) struct StatementCache {
-    entries: HashMap<[u8; 16], Entry>,
+    entries: IdMap<[u8; 16], Entry>,
     /// Ids by order of arrival.
     order: BTreeMap<u64, [u8; 16]>,
     next: u64,
@@ -32,7 +32,7 @@ struct Entry {
 impl StatementCache {
     /// A cache of at most `bytes_max` bytes.
     pub(crate) fn new(bytes_max: usize) -> StatementCache {
-        StatementCache { entries: HashMap::default(), order: BTreeMap::new(), next: 0, hand: 0, bytes: 0, bytes_max }
+        StatementCache { entries: IdMap::default(), order: BTreeMap::new(), next: 0, hand: 0, bytes: 0, bytes_max }
     }
 
     /// The statement of an id; marks it as used.

@@ -8,8 +8,7 @@ use crate::error::Error;
 use crate::index::IndexState;
 use crate::memtable::Memtable;
 use crate::sstables::view::View;
-use model::{Home, ShardMap, Table, TableId, Token};
-use runtime::HashMap;
+use model::{Home, IdMap, ShardMap, Table, TableId, Token};
 use std::cell::{Ref, RefCell, RefMut};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use table_state::TableState;
 pub(crate) struct Tables {
     pub(crate) shard: u16,
     pub(crate) shard_map: ShardMap,
-    states: RefCell<HashMap<TableId, TableState>>,
+    states: RefCell<IdMap<TableId, TableState>>,
 }
 
 impl Tables {
@@ -28,12 +27,12 @@ impl Tables {
     }
 
     #[inline]
-    pub(crate) fn borrow(&self) -> Ref<'_, HashMap<TableId, TableState>> {
+    pub(crate) fn borrow(&self) -> Ref<'_, IdMap<TableId, TableState>> {
         self.states.borrow()
     }
 
     #[inline]
-    pub(crate) fn borrow_mut(&self) -> RefMut<'_, HashMap<TableId, TableState>> {
+    pub(crate) fn borrow_mut(&self) -> RefMut<'_, IdMap<TableId, TableState>> {
         self.states.borrow_mut()
     }
 
