@@ -161,13 +161,22 @@ impl Drop for Waiting {
 pub struct Call(CallState);
 
 enum CallState {
-    Waiting(Waiting, Sleep),
+    /// Until its deadline, unless its caller knows that by itself.
+    Waiting(Waiting, Option<Sleep>),
     Failed(Option<CallError>),
 }
 
 impl Call {
     pub(crate) fn waiting(waiting: Waiting, deadline: Instant) -> Call {
-        Call(CallState::Waiting(waiting, sleep_until(deadline)))
+        Call(CallState::Waiting(waiting, Some(sleep_until(deadline))))
+    }
+
+    /// The same call for a caller that gives it up at its deadline: one timer for several calls is enough.
+    pub fn without_timer(mut self) -> Call {
+        if let CallState::Waiting(_, timer) = &mut self.0 {
+            *timer = None;
+        }
+        self
     }
 
     pub(crate) fn failed(error: CallError) -> Call {
@@ -180,9 +189,10 @@ impl Future for Call {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match &mut self.0 {
-            CallState::Waiting(waiting, deadline) => match waiting.poll(cx) {
-                Poll::Ready(answer) => Poll::Ready(answer),
-                Poll::Pending => Pin::new(deadline).poll(cx).map(|()| Err(CallError::Expired)),
+            CallState::Waiting(waiting, timer) => match (waiting.poll(cx), timer) {
+                (Poll::Ready(answer), _) => Poll::Ready(answer),
+                (Poll::Pending, Some(timer)) => Pin::new(timer).poll(cx).map(|()| Err(CallError::Expired)),
+                (Poll::Pending, None) => Poll::Pending,
             },
             CallState::Failed(error) => Poll::Ready(Err(error.take().expect("polled again after its end"))),
         }
@@ -219,6 +229,18 @@ mod tests {
         assert_eq!(next.id() as u32, id as u32, "the same slot");
         calls.complete(id, Ok(Vec::new()));
         assert!(poll(&next).is_pending());
+    }
+
+    #[test]
+    fn a_call_without_a_timer_waits_past_its_deadline() {
+        let calls = Rc::new(Calls::default());
+        let waiting = calls.register().expect("room");
+        let id = waiting.id();
+        let mut call = Call::waiting(waiting, Instant(0)).without_timer();
+        let mut poll = || Pin::new(&mut call).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        calls.complete(id, Ok(vec![1]));
+        assert_eq!(poll(), Poll::Ready(Ok(vec![1])));
     }
 
     #[test]

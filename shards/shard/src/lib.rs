@@ -168,11 +168,12 @@ impl Shard {
         coordinator::fragments::read_fragments(self, request).await
     }
 
-    /// Answers another node's request with the body of the answer.
+    /// Answers another node's request with the body of the answer. Must be polled to its end, because a write that has
+    /// begun must run to its end.
     ///
     /// # Errors
     /// This node cannot serve it: the verb is none of this module, or the body does not decode.
-    pub async fn serve_peer(&self, from: Uuid, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    pub async fn serve_peer(&self, from: Uuid, verb: u8, body: Vec<u8>) -> Result<Vec<u8>, Unreadable> {
         tracing::trace!(%from, verb, "a request of another node");
         dispatch::peers::serve(self, verb, body).await
     }

@@ -41,6 +41,11 @@ pub trait Peers {
     /// copied before this returns.
     fn call(&self, to: &Node, lane: PeerLane, verb: Verb, body: &[u8], deadline: Instant) -> PeerCall;
 
+    /// Asks a node as [`Peers::call`] does, for a caller that stops waiting at `deadline` by itself.
+    fn ask(&self, to: &Node, lane: PeerLane, verb: Verb, body: &[u8], deadline: Instant) -> PeerCall {
+        self.call(to, lane, verb, body, deadline)
+    }
+
     /// Sends a message that is not answered, and that may be lost.
     fn post(&self, to: &Node, lane: PeerLane, verb: Verb, body: Vec<u8>);
 

@@ -11,8 +11,8 @@ pub(crate) mod listener;
 use crate::gossip::{Gossip, GossipPort};
 use cluster::topology::features;
 use internode::{
-    CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics, PeerIdentity,
-    Refusal, RefusalReason, Replier, Versions,
+    Call, CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics,
+    PeerIdentity, Refusal, RefusalReason, Replier, Versions,
 };
 use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
@@ -163,15 +163,19 @@ impl Peers for NodeLinks {
         deadline: Instant,
     ) -> PeerCall {
         let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
-        let call = links.call(to.address, lane(over), verb as u8, body, deadline);
-        Box::pin(async move {
-            call.await.map_err(|error| match error {
-                CallError::Overloaded => PeerFailure::Overloaded,
-                CallError::Failed(FailureReason::NotUnderstood) => PeerFailure::Refused,
-                error if error.is_definite() => PeerFailure::NotSent,
-                _ => PeerFailure::NoAnswer,
-            })
-        })
+        answered(links.call(to.address, lane(over), verb as u8, body, deadline))
+    }
+
+    fn ask(
+        &self,
+        to: &cluster::topology::Node,
+        over: PeerLane,
+        verb: Verb,
+        body: &[u8],
+        deadline: Instant,
+    ) -> PeerCall {
+        let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
+        answered(links.call(to.address, lane(over), verb as u8, body, deadline).without_timer())
     }
 
     fn post(&self, to: &cluster::topology::Node, over: PeerLane, verb: Verb, body: Vec<u8>) {
@@ -233,6 +237,18 @@ impl GossipPort for NodeLinks {
     }
 }
 
+/// A call, whose errors are what a shard makes of them.
+fn answered(call: Call) -> PeerCall {
+    Box::pin(async move {
+        call.await.map_err(|error| match error {
+            CallError::Overloaded => PeerFailure::Overloaded,
+            CallError::Failed(FailureReason::NotUnderstood) => PeerFailure::Refused,
+            error if error.is_definite() => PeerFailure::NotSent,
+            _ => PeerFailure::NoAnswer,
+        })
+    })
+}
+
 fn is_gossip(verb: u8) -> bool {
     Verb::of(verb).is_some_and(Verb::is_gossip)
 }
@@ -274,7 +290,7 @@ impl Handler for Requests {
         }
         let (shard, from, body) = (self.shard.clone(), from.identity.host_id, body.to_vec());
         runtime::spawn(async move {
-            match shard.serve_peer(from, verb, &body).await {
+            match shard.serve_peer(from, verb, body).await {
                 Ok(answer) => reply.send(&answer),
                 Err(shard::Unreadable) => reply.refuse(),
             }

@@ -18,6 +18,7 @@ use model::Failure;
 use model::Table;
 use model::failure::{Detail, FailureReason};
 use runtime::Instant;
+use smallvec::SmallVec;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -92,10 +93,11 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
 ) -> Result<Vec<(Replica, T)>, Unread> {
     let began = runtime::now();
     let asked = |(replica, form)| (replica, Box::pin(ask(replica, form)));
-    let mut open: Vec<(Replica, Pin<Box<F>>)> = plan.targets().map(asked).collect();
+    let mut open: SmallVec<[(Replica, Pin<Box<F>>); 2]> = plan.targets().map(asked).collect();
     let mut answers = Vec::with_capacity(open.len());
-    let mut expiry = runtime::sleep_until(patience.deadline);
-    let mut late = patience.late_at.map(runtime::sleep_until);
+    let mut late_at = patience.late_at.filter(|late_at| *late_at < patience.deadline);
+    // One timer: for when answers are late, and then for the end.
+    let mut timer = runtime::sleep_until(late_at.unwrap_or(patience.deadline));
     loop {
         let event = poll_fn(|cx| {
             for at in 0..open.len() {
@@ -103,10 +105,7 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
                     return Poll::Ready(Event::Answer(open.swap_remove(at).0, answer));
                 }
             }
-            if late.as_mut().is_some_and(|late| Pin::new(late).poll(cx).is_ready()) {
-                return Poll::Ready(Event::Late);
-            }
-            Pin::new(&mut expiry).poll(cx).map(|()| Event::Expired)
+            Pin::new(&mut timer).poll(cx).map(|()| if late_at.is_some() { Event::Late } else { Event::Expired })
         });
         match event.await {
             Event::Answer(replica, Ok(answer)) => {
@@ -122,7 +121,8 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
                 Some(NextRead::Complete) | None => {}
             },
             Event::Late => {
-                late = None;
+                late_at = None;
+                timer = runtime::sleep_until(patience.deadline);
                 if let Some(extra) = plan.speculate() {
                     shard.metrics().took(&table.id, Measure::SpeculativeRetry, began);
                     shard.metrics().reads_speculated.increment();

@@ -205,15 +205,19 @@ pub(crate) async fn read_on(shard: &Shard, to: ShardId, request: ReadRequest) ->
     call(shard, to, request)?.await.read()
 }
 
-/// Reads on the core `to`, which owns what is read, with a digest.
+/// Reads on the core `to`, which owns what is read, with a digest. The future of a read that must wait is boxed: most
+/// reads need not.
 pub(crate) async fn read_digest_on(shard: &Shard, to: ShardId, request: &ReadRequest) -> Result<DigestReply, Failure> {
     if to == shard.id() {
-        return replica::fragments::read_digest(shard, request).await;
+        return match replica::fragments::read_digest_now(shard, request) {
+            Some(result) => result,
+            None => Box::pin(replica::fragments::read_digest(shard, request)).await,
+        };
     }
     if !shard.mailbox().has_room() {
         return Err(too_many_calls());
     }
-    shard.mailbox().call(to, Request::ReadDigest(Box::new(request.clone()))).await.digest()
+    Box::pin(shard.mailbox().call(to, Request::ReadDigest(Box::new(request.clone())))).await.digest()
 }
 
 /// Sends a read to the core `to`, which owns what is read.

@@ -51,25 +51,25 @@ impl Asked {
         Asked { topology: topology.clone(), node, deadline }
     }
 
-    /// Sends a request to the node, which is another one than this.
+    /// Sends a request to the node, which is another one than this. The caller must give the call up at the deadline.
     pub(crate) fn call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
         if shard.is_traced() {
             return self.traced_call(shard, verb, body);
         }
-        shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline)
+        shard.peers().ask(self.node(), PeerLane::Requests, verb, body, self.deadline)
     }
 
     /// The same on behalf of a request that is traced.
     #[cold]
     fn traced_call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
         let Some(session) = shard.traced_session() else {
-            return shard.peers().call(self.node(), PeerLane::Requests, verb, body, self.deadline);
+            return shard.peers().ask(self.node(), PeerLane::Requests, verb, body, self.deadline);
         };
         let (body, address) = (session.with(body), self.node().address);
         shard.trace(|| {
             format!("Sending {} message to /{address} message size {} bytes", verb.traced_name(), body.len())
         });
-        let call = shard.peers().call(self.node(), PeerLane::Requests, verb, &body, self.deadline);
+        let call = shard.peers().ask(self.node(), PeerLane::Requests, verb, &body, self.deadline);
         let shard = shard.clone();
         Box::pin(async move {
             let answer = call.await;
@@ -198,7 +198,8 @@ impl Asked {
             Err(refusal) => refusal,
         };
         if let Refusal::Moved(epoch) = refusal {
-            runtime::timeout(self.deadline.since(runtime::now()), shard.epoch_reached(epoch)).await;
+            let reached = Box::pin(shard.epoch_reached(epoch));
+            runtime::timeout(self.deadline.since(runtime::now()), reached).await;
         }
         Err(failure_of(verb, refusal))
     }
@@ -239,7 +240,7 @@ impl Asked {
     /// Sends a request to the node, which may be this one. Returns the answer if it has a result.
     async fn send(&self, shard: &Shard, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Refusal> {
         let answered = if self.node == self.topology.here() {
-            let served = shard.serve_as_peer(verb, &body);
+            let served = Box::pin(shard.serve_as_peer(verb, &body));
             runtime::timeout(self.deadline.since(runtime::now()), served).await.map(|answer| match answer {
                 Ok(answer) => Ok(answer),
                 Err(_) => Err(PeerFailure::Refused),

@@ -47,7 +47,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-/// The write of a mutation to its replicas.
+/// The write of a mutation to its replicas. Boxed, because it goes from one future to the next.
 struct Replication {
     shard: Shard,
     /// The first table that the mutation changes.
@@ -121,7 +121,7 @@ pub(super) async fn write(
     let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
     let Routed { mutation, table, .. } = routed;
     let body = mutation_body(&planned.topology, mutation.bytes());
-    let replication = Replication {
+    let replication = Box::new(Replication {
         shard: shard.clone(),
         table,
         write_type,
@@ -133,7 +133,7 @@ pub(super) async fn write(
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
         relays: Vec::new(),
-    };
+    });
     let result = replication.run(Local::Write(mutation)).await;
     shard.metrics().coordinated(&written, false, began);
     result
@@ -152,7 +152,7 @@ pub(super) async fn write_missed(
     let plan = WritePlan::new(Consistency::Any, WriteType::Simple, replicas, placement.live())?;
     let planned = PlannedWrite { plan, topology: placement.keyspace().topology().clone() };
     let body = mutation_body(&planned.topology, mutation.bytes());
-    let replication = Replication {
+    let replication = Box::new(Replication {
         shard: shard.clone(),
         table,
         write_type: WriteType::Simple,
@@ -164,7 +164,7 @@ pub(super) async fn write_missed(
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
         relays: Vec::new(),
-    };
+    });
     replication.run(Local::Write(mutation)).await
 }
 
@@ -176,7 +176,7 @@ pub(super) async fn replicate_counted(
     timeout: Duration,
 ) -> Result<(), Failure> {
     let body = mutation_body(&planned.topology, counted.mutation.bytes());
-    let replication = Replication {
+    let replication = Box::new(Replication {
         shard: shard.clone(),
         table: counted.table,
         write_type: WriteType::Counter,
@@ -188,7 +188,7 @@ pub(super) async fn replicate_counted(
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
         relays: Vec::new(),
-    };
+    });
     replication.run(Local::Nothing).await
 }
 
@@ -215,7 +215,7 @@ pub(super) async fn commit(
     let update = proposal.update.as_ref().map_or(0, Vec::len);
     let step = PaxosRequest { table: request.table.id, key: key.clone(), step: PaxosStep::Commit(proposal) };
     let body = commit_body(&planned.topology, &step);
-    let replication = Replication {
+    let replication = Box::new(Replication {
         shard: shard.clone(),
         table: request.table.clone(),
         write_type: WriteType::Simple,
@@ -227,7 +227,7 @@ pub(super) async fn commit(
         body,
         calls: SmallVec::new(),
         relays: Vec::new(),
-    };
+    });
     let result = replication.run(Local::Commit(Box::new(step))).await;
     if is_too_few {
         return Err(request.plan.expired(CasProgress::Committing, 0, contentions));
@@ -258,7 +258,7 @@ fn commit_body(topology: &Topology, request: &PaxosRequest) -> Vec<u8> {
 
 impl Replication {
     /// Sends the mutation, and waits until the client's answer is known or its time has ended.
-    async fn run(mut self, local: Local) -> Result<(), Failure> {
+    async fn run(mut self: Box<Self>, local: Local) -> Result<(), Failure> {
         // A keyspace may have no replicas at all.
         let is_empty = self.planned.plan.targets().len() == 0 && self.planned.plan.down().is_empty();
         let result = match self.send(local) || is_empty {
@@ -339,7 +339,7 @@ impl Replication {
                     }
                 }
                 Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
-                    if self.send_again(epoch).await? {
+                    if Box::pin(self.send_again(epoch)).await? {
                         return Ok(());
                     }
                 }
@@ -431,13 +431,13 @@ impl Replication {
     }
 
     /// Lets the replicas that have not answered go on in the background.
-    async fn leave(mut self) {
+    async fn leave(mut self: Box<Self>) {
         if self.calls.is_empty() {
             return;
         }
         let Ok(pass) = self.shard.enter() else {
             // The node is stopping, which waits for the client's request.
-            return self.rest().await;
+            return Box::pin(self.rest()).await;
         };
         let behind = self.shard.writes_behind().enter(self.body.len());
         if behind.is_none() {
@@ -450,7 +450,7 @@ impl Replication {
     }
 
     /// Waits for the replicas that have not answered; other nodes until the deadline.
-    async fn rest(mut self) {
+    async fn rest(mut self: Box<Self>) {
         let left = self.deadline.since(runtime::now());
         runtime::timeout(left, async {
             while !self.calls.is_empty() {
@@ -458,7 +458,7 @@ impl Replication {
                     Event::Kept | Event::Answered(_, Ok(())) => {}
                     Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
                         // The client has its answer already.
-                        let _ = self.send_again(epoch).await;
+                        let _ = Box::pin(self.send_again(epoch)).await;
                     }
                     Event::Answered(replica, Err(_)) => {
                         self.send_past(replica);

@@ -25,7 +25,7 @@ use runtime::ShardId;
 /// The functions that `shard_state` calls without knowing their modules; plugged in when a shard starts.
 pub(crate) const HANDLERS: Handlers = Handlers {
     serve: |shard, request| Box::pin(serve(shard, request)),
-    serve_peer: |shard, verb, body| Box::pin(peers::serve(shard, verb as u8, body)),
+    serve_own: |shard, verb, body| Box::pin(peers::serve_own(shard, verb, body)),
     read_virtual: |shard, table, request| Box::pin(virtual_tables::read(shard, table, request)),
 };
 

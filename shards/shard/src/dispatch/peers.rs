@@ -5,7 +5,8 @@
 //! 2. The core that has the partition does what is asked, and the answer is encoded here.
 //!
 //! Invariants: bytes that do not decode reach no store; a write that has begun runs to its end, whether or not somebody
-//! waits for the answer, and stopping waits for it.
+//! waits for the answer, and stopping waits for it. So [`serve`] must be polled to its end, and what may be given up is
+//! served in a task of its own ([`serve_own`]).
 
 use crate::coordinator::{cas, counting, hints, read};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
@@ -53,21 +54,34 @@ impl From<Failure> for Stopped {
     }
 }
 
-/// Answers a request of another node.
-pub(crate) async fn serve(shard: &Shard, verb: u8, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+/// Answers a request of this node to itself; whoever waits for the answer may give up.
+pub(crate) async fn serve_own(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+    let (shard, body, trace) = (shard.clone(), body.to_vec(), shard.current_trace());
+    let serving = runtime::spawn(async move {
+        let serving = serve(&shard, verb as u8, body);
+        match trace {
+            None => serving.await,
+            Some(trace) => shard.traced(&trace, serving).await,
+        }
+    });
+    serving.await
+}
+
+/// Answers a request of another node. Must be polled to its end.
+pub(crate) async fn serve(shard: &Shard, verb: u8, body: Vec<u8>) -> Result<Vec<u8>, Unreadable> {
     let verb = Verb::of(verb);
     let answer = match verb {
         Some(Verb::Echo) if body.is_empty() => return Ok(Vec::new()),
         // The metadata are on shard 0. The connections over which other nodes ask for them should be, too, but a node
         // that found no free port that names this core reaches another one.
         Some(verb) if verb.is_control() => {
-            return match shard.call(ShardId(0), Request::Control(Box::new((verb, body.to_vec())))).await {
+            return match shard.call(ShardId(0), Request::Control(Box::new((verb, body)))).await {
                 Reply::Control(answer) => answer,
                 _ => Err(Unreadable),
             };
         }
-        Some(verb) if !verb.is_urgent() => match TracedSession::of(body) {
-            None => Box::pin(serve_data(shard, verb, body)).await,
+        Some(verb) if !verb.is_urgent() => match TracedSession::of(&body) {
+            None => serve_data(shard, verb, body).await,
             Some(session) => return Box::pin(serve_traced(shard, session, verb, body)).await,
         },
         _ => return Err(Unreadable),
@@ -84,7 +98,7 @@ fn encoded(answer: Result<Vec<u8>, Stopped>) -> Result<Vec<u8>, Unreadable> {
 }
 
 /// Serves a request for data that is traced, and writes what this node has done for it.
-async fn serve_traced(shard: &Shard, session: TracedSession, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
+async fn serve_traced(shard: &Shard, session: TracedSession, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Unreadable> {
     let topology = shard.topology();
     let coordinator = topology.nodes().iter().find(|node| node.host_id == session.coordinator);
     let from = coordinator.map_or_else(|| session.coordinator.to_string(), |node| format!("/{}", node.address));
@@ -106,38 +120,41 @@ async fn serve_traced(shard: &Shard, session: TracedSession, verb: Verb, body: &
     answer
 }
 
-async fn serve_data(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Stopped> {
-    let (head, body) = Head::split(body).ok_or(Stopped::Unreadable)?;
-    let pass = shard.enter()?;
-    if runtime::timeout(EPOCH_WAIT, shard.epoch_reached(head.epoch)).await.is_none() {
-        return Err(Refusal::Behind(shard.topology().epoch()).into());
+/// Futures of all but plain writes are boxed, so that the task that serves one of these is small.
+async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
+    let (head, rest) = Head::split(&body).ok_or(Stopped::Unreadable)?;
+    let head_bytes = body.len() - rest.len();
+    let _pass = shard.enter()?;
+    if shard.epoch() < head.epoch {
+        Box::pin(reach(shard, head.epoch)).await?;
     }
     match verb {
-        Verb::Read => read(shard, head, body).await,
-        Verb::ReadFragments => read_fragments(shard, head, body).await,
-        Verb::ReadDigest => read_digest(shard, head, body).await,
+        Verb::Mutation => {
+            body.drain(..head_bytes);
+            let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
+            mutate(shard, head, mutation).await
+        }
+        Verb::Read => Box::pin(read(shard, head, &body[head_bytes..])).await,
+        Verb::ReadFragments => Box::pin(read_fragments(shard, head, &body[head_bytes..])).await,
+        Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
         _ => {
-            let (shard, body, trace) = (shard.clone(), body.to_vec(), shard.current_trace());
-            let writing = runtime::spawn(async move {
-                let _pass = pass;
-                let writing = write(&shard, head, verb, body);
-                match trace {
-                    None => writing.await,
-                    Some(trace) => shard.traced(&trace, writing).await,
-                }
-            });
-            writing.await
+            body.drain(..head_bytes);
+            Box::pin(write(shard, head, verb, body)).await
         }
     }
 }
 
-/// Serves what must run to its end.
+/// Waits until this node has reached an epoch.
+async fn reach(shard: &Shard, epoch: u64) -> Result<(), Stopped> {
+    match runtime::timeout(EPOCH_WAIT, shard.epoch_reached(epoch)).await {
+        Some(()) => Ok(()),
+        None => Err(Refusal::Behind(shard.epoch()).into()),
+    }
+}
+
+/// Serves what changes anything, but for plain writes.
 async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
     match verb {
-        Verb::Mutation => {
-            let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
-            mutate(shard, head, mutation).await
-        }
         Verb::MutationRelay => {
             let relay = relays::split_relay(&body).ok_or(Stopped::Unreadable)?;
             let mutation = Mutation::decode(shard.partitioner(), relay.mutation.to_vec());
@@ -230,7 +247,10 @@ async fn mutate(shard: &Shard, head: Head, mutation: Mutation) -> Result<Vec<u8>
     let placement = shard.placement_of(&table)?;
     check_owner(head, &placement, mutation.token(), mutation.key())?;
     let core = core_of(&placement, mutation.token());
-    shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
+    match core == shard.id() {
+        true => replica::mutate(shard, mutation, false).await?,
+        false => shard.mailbox().call(core, Request::Mutate { mutation, system: false }).await.done()?,
+    }
     Ok(answer::result(|_| ()))
 }
 

@@ -1,7 +1,8 @@
 //! Reads whose answers are compared or merged with those of other replicas.
 //!
-//! [`read_digest`] gives rows with the digest of what the read saw, [`read_fragments`] a block of fragments. Both read
-//! as [`super::read`] does, but for tables without storage, which no other replica has.
+//! [`read_digest`] gives rows with the digest of what the read saw, and [`read_digest_now`] does so if nothing must be
+//! awaited for it; [`read_fragments`] gives a block of fragments. All read as [`super::read`] does, but for tables
+//! without storage, which no other replica has.
 
 use super::read::{trace_begin, trace_end};
 use super::row_sink::RowBlockSink;
@@ -13,6 +14,26 @@ use model::Failure;
 use model::digest::DigestSink;
 use model::fragment_block::{FragmentBlock, FragmentBlockWriter};
 use model::query::{EveryRow, Partitions};
+
+/// [`read_digest`] of one partition without awaiting; `None` if it must wait for the disk or for a table.
+pub(crate) fn read_digest_now(shard: &Shard, request: &ReadRequest) -> Option<Result<DigestReply, Failure>> {
+    let command = &request.command;
+    if !matches!(command.partitions, Partitions::Key(_)) || shard.is_traced() {
+        return None;
+    }
+    let began = runtime::now();
+    let schema = shard.schema_ref();
+    let table = schema.table_by_id(command.table)?;
+    let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
+    let mut digest = DigestSink::new(table, command);
+    let end = match shard.store().read_fragments_now(command, &mut sink, &mut digest)? {
+        Ok(end) => end,
+        Err(error) => return Some(Err(failure(&schema, Some(table.id), error))),
+    };
+    let rows = sink.finish(end);
+    shard.metrics().read(&table.id, Measure::LocalRead, began, rows.scanned);
+    Some(Ok(DigestReply { rows, digest: digest.finish() }))
+}
 
 /// Reads what this core owns. The digest covers every row that the read visited, also those that the filter rejects;
 /// rows that an index finds have none, and `request.index` is not used.

@@ -13,8 +13,8 @@ use std::pin::Pin;
 /// A future that stays on its core.
 pub(crate) type LocalFuture<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
-/// Answers a request of another node.
-pub(crate) type ServePeer = for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture<'a, Result<Vec<u8>, Unreadable>>;
+/// Answers a request of this node to itself.
+pub(crate) type ServeOwn = for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture<'a, Result<Vec<u8>, Unreadable>>;
 
 /// Functions of the modules above this one, plugged in when the shard starts. Reads and writes of what the own core
 /// owns do not pass through here: they are direct calls of `replica`.
@@ -22,8 +22,8 @@ pub(crate) type ServePeer = for<'a> fn(&'a Shard, Verb, &'a [u8]) -> LocalFuture
 pub(crate) struct Handlers {
     /// Serves a request on this core.
     pub(crate) serve: fn(&Shard, Request) -> LocalFuture<'_, Reply>,
-    /// Serves a request of another node.
-    pub(crate) serve_peer: ServePeer,
+    /// Serves a request of this node to itself, as one of another node is served.
+    pub(crate) serve_own: ServeOwn,
     /// Reads a table without storage.
     pub(crate) read_virtual:
         for<'a> fn(&'a Shard, &'a Table, &'a ReadRequest) -> LocalFuture<'a, Result<ReadReply, Failure>>,
@@ -45,9 +45,9 @@ impl Shard {
         join_all(shards.map(|to| self.call(ShardId(to), request())).collect()).await
     }
 
-    /// Serves a request of this node to itself as if it came from another one.
+    /// Serves a request of this node to itself as if it came from another one. A write goes on if this is dropped.
     pub(crate) async fn serve_as_peer(&self, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Unreadable> {
-        (self.inner.handlers.serve_peer)(self, verb, body).await
+        (self.inner.handlers.serve_own)(self, verb, body).await
     }
 
     /// Reads a table without storage, on this core.

@@ -171,6 +171,12 @@ impl Shard {
         self.inner.placement.topology()
     }
 
+    /// The version of the cluster's metadata by which this core places data.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.inner.placement.epoch()
+    }
+
     /// The configuration that the node was started with.
     pub fn node_config(&self) -> &Config {
         &self.inner.config

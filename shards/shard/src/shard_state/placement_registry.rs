@@ -51,6 +51,12 @@ impl PlacementRegistry {
         self.placement.borrow().topology().clone()
     }
 
+    /// The epoch of the nodes.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u64 {
+        self.placement.borrow().topology().epoch()
+    }
+
     /// Places the tables of `schema`.
     pub(crate) fn replace_schema(&self, schema: &Schema) {
         let topology = self.topology();
@@ -68,7 +74,7 @@ impl PlacementRegistry {
 
     /// Waits until the nodes are those of an epoch, or of a later one.
     pub(crate) async fn epoch_reached(&self, epoch: u64) {
-        self.replaced.wait(|| (self.topology().epoch() >= epoch).then_some(())).await;
+        self.replaced.wait(|| (self.epoch() >= epoch).then_some(())).await;
     }
 
     /// Notes the host ids of the nodes that are believed to be alive.

@@ -249,7 +249,7 @@ fn an_epoch_that_the_other_node_does_not_reach_is_not_served() {
 fn bytes_that_are_no_request_are_refused() {
     let mut world = two_nodes();
     let serve = |world: &mut World, verb: u8, body: Vec<u8>| {
-        world.on(0, 1, move |shard| async move { shard.serve_peer(uuid::Uuid::nil(), verb, &body).await })
+        world.on(0, 1, move |shard| async move { shard.serve_peer(uuid::Uuid::nil(), verb, body).await })
     };
     assert_eq!(serve(&mut world, Verb::Echo as u8, Vec::new()), Ok(Vec::new()));
     let mut below = model::arbitrary::generator(5);

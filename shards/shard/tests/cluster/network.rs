@@ -25,7 +25,7 @@ pub(crate) struct Envelope {
 impl Envelope {
     /// Serves the request on `shard`.
     pub(crate) async fn serve(self, shard: Shard) {
-        let answer = shard.serve_peer(Uuid::nil(), self.verb as u8, &self.body).await;
+        let answer = shard.serve_peer(Uuid::nil(), self.verb as u8, self.body).await;
         *self.answer.borrow_mut() = Some(answer.map_err(|_| PeerFailure::Refused));
     }
 }
