@@ -99,8 +99,8 @@ impl Fault {
 
 /// A small thing that needs no end.
 pub(super) enum Disturbance {
-    /// A node's process stood still for a while.
-    Pause,
+    /// A node's process stands still for this long.
+    Pause(Duration),
     /// A node's wall clock jumped to this many microseconds from where it was at the node's start.
     Clock(i64),
 }
@@ -109,8 +109,9 @@ pub(super) enum Disturbance {
 pub(super) fn disturb(sim: &mut Sim, rng: &mut Rng, node: NodeId, moved: i64) -> Option<Disturbance> {
     match rng.below(4) {
         0 if sim.is_running(node) => {
-            sim.pause(node, Duration::from_millis(rng.below(PAUSE_MILLIS_MAX)));
-            Some(Disturbance::Pause)
+            let pause = Duration::from_millis(rng.below(PAUSE_MILLIS_MAX));
+            sim.pause(node, pause);
+            Some(Disturbance::Pause(pause))
         }
         1 => {
             let to = rng.below(2 * CLOCK_STEP_MICROS_MAX) as i64 - CLOCK_STEP_MICROS_MAX as i64;

@@ -181,11 +181,15 @@ impl ClusterRun {
             faults.push(fault);
         }
         self.pass_time()?;
+        let mut paused_until = self.cluster.sim.now();
         for _ in 0..2 {
             let at = self.cluster.rng.below(self.cluster.members.len() as u64) as usize;
             let Member { id, clock_moved, .. } = self.cluster.members[at];
             match disturb(&mut self.cluster.sim, &mut self.cluster.rng, id, clock_moved) {
-                Some(Disturbance::Pause) => self.cluster.report.pauses += 1,
+                Some(Disturbance::Pause(pause)) => {
+                    self.cluster.report.pauses += 1;
+                    paused_until = paused_until.max(self.cluster.sim.now().after(pause));
+                }
                 Some(Disturbance::Clock(moved)) => {
                     self.cluster.members[at].clock_moved = moved;
                     self.cluster.report.clock_jumps += 1;
@@ -210,6 +214,8 @@ impl ClusterRun {
         self.cluster.all_ready("a round")?;
         self.cluster.replace_wiped()?;
         self.cluster.all_ready("lost nodes were replaced")?;
+        // A node that stands still counts as down, and serves what it knew for a moment when it goes on.
+        self.cluster.sim.run_until(paused_until.since(self.cluster.sim.now()), || false);
         self.count_faults(0);
         self.pass_time()
     }
