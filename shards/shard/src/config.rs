@@ -4,6 +4,7 @@
 
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
+use crate::guards::filtering::FilteringThresholds;
 use crate::guards::tombstones::TombstoneThresholds;
 use cluster::plan::BatchLogStrategy;
 use cluster::topology::latency::DynamicSnitch;
@@ -98,6 +99,8 @@ pub struct Config {
     pub use_statements: bool,
     /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
     pub tombstones: TombstoneThresholds,
+    /// `replica_filtering_protection`.
+    pub filtering: FilteringThresholds,
     /// `batch_size_warn_threshold`, `batch_size_fail_threshold` and `unlogged_batch_across_partitions_warn_threshold`.
     pub batches: BatchThresholds,
     /// `batchlog_endpoint_strategy`: the nodes that keep logged batches.
@@ -235,6 +238,7 @@ impl Default for Config {
             drop_compact_storage: false,
             use_statements: true,
             tombstones: TombstoneThresholds::default(),
+            filtering: FilteringThresholds::default(),
             batches: BatchThresholds::default(),
             batch_log_strategy: BatchLogStrategy::RandomRemote,
             batch_log_replay_bytes_per_second: 1 << 20,

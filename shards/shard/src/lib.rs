@@ -50,6 +50,7 @@ mod virtual_tables;
 pub use config::{Config, HintOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
+pub use guards::filtering::FilteringThresholds;
 pub use guards::tombstones::TombstoneThresholds;
 pub use mailbox::MAILBOX_MESSAGES_MAX;
 pub use messages::Message;

@@ -342,6 +342,7 @@ impl Given {
             drop_compact_storage: self.flag("drop_compact_storage_enabled")?.unwrap_or(default.drop_compact_storage),
             use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
+            filtering: self.filtering()?,
             batches: self.batches()?,
             batch_log_strategy: self.batch_log_strategy()?,
             batch_log_replay_bytes_per_second: self

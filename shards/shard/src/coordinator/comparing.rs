@@ -69,9 +69,9 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
     shard.trace(|| mismatch(&request.command.partitions));
     let mut sink = RowBlockSink::new(shard.partitioner(), &plan.table, request);
     let mut reconciled = begin(request.command.clone());
-    let is_filtered = request.filter.is_some();
+    let filtered = request.filter.is_some().then_some(&plan.filtered);
     let patience = Patience::of_table(shard, &plan.table, patience.deadline);
-    let reconciling = Reconciling { shard, table: &plan.table, placement, patience, is_filtered };
+    let reconciling = Reconciling { shard, table: &plan.table, placement, patience, filtered };
     let end = Box::pin(reconciling.run(asked, &mut reconciled, &mut sink)).await?;
     Ok(sink.finish(end))
 }

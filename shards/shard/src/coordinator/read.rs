@@ -7,6 +7,7 @@ use super::asked_replica::{AskedReplica, no_replica, pieces_of, too_many_tombsto
 use super::comparing;
 use super::remote::Asked;
 use super::too_many_calls;
+use crate::guards::filtering::FilteredRows;
 use crate::guards::tombstones::{ScanCounts, Tombstones};
 use crate::mailbox::Call;
 use crate::messages::data::{DigestReply, ReadCall, ReadReply, ReadRequest};
@@ -71,6 +72,8 @@ pub(crate) struct ReadPlan {
     pub(crate) terms: AckTerms,
     /// Thresholds for tombstones, and the tombstones that were met.
     pub(crate) tombstones: Tombstones,
+    /// Thresholds for rows that are filtered after replicas were merged, and whether they were met.
+    pub(crate) filtered: FilteredRows,
 }
 
 /// The limits of a page.

@@ -12,6 +12,7 @@
 use super::fragments;
 use super::gathering::{Patience, Unread, gather};
 use super::remote::Asked;
+use crate::guards::filtering::{CountedRows, FilteredRows, PartitionCount, too_many_rows};
 use crate::messages::data::FragmentRequest;
 use crate::shard_state::Shard;
 use cluster::placement::{Replica, TablePlacement};
@@ -39,8 +40,8 @@ pub(crate) struct Reconciling<'a> {
     /// The placement by which the read is planned.
     pub(crate) placement: &'a Rc<TablePlacement>,
     pub(crate) patience: Patience,
-    /// Whether the sink rejects rows.
-    pub(crate) is_filtered: bool,
+    /// Counts the rows, if the sink rejects some.
+    pub(crate) filtered: Option<&'a FilteredRows>,
 }
 
 /// A read that has not begun. It looks at whole rows, so that repairs are whole.
@@ -59,7 +60,8 @@ impl Reconciling<'_> {
     ) -> Result<ReadEnd, Unread> {
         let topology = self.placement.keyspace().topology();
         let mut repairs = Repairs::default();
-        let mut bytes = if self.is_filtered { FRAGMENT_BYTES_MIN } else { FRAGMENT_BYTES_MAX };
+        let mut count = PartitionCount::default();
+        let mut bytes = if self.filtered.is_some() { FRAGMENT_BYTES_MIN } else { FRAGMENT_BYTES_MAX };
         loop {
             plan.merge();
             let command = read.command();
@@ -76,7 +78,22 @@ impl Reconciling<'_> {
                 self.repair(plan, &replicas, lacking).await?;
             }
             let blocks: Vec<&FragmentBlock> = answers.iter().map(|(_, block)| block).collect();
-            if let Some(end) = read.take(self.table, &blocks, sink) {
+            let ended = match self.filtered.filter(|_| replicas.len() > 1) {
+                None => read.take(self.table, &blocks, sink),
+                Some(filtered) => {
+                    let (replicas, count) = (replicas.len() as u64, &mut count);
+                    let mut sink = CountedRows { sink: &mut *sink, filtered, replicas, count, are_too_many: false };
+                    let ended = read.take(self.table, &blocks, &mut sink);
+                    if let Partitions::Key(key) = &read.command().partitions {
+                        filtered.name(key);
+                    }
+                    if sink.are_too_many {
+                        return Err(too_many_rows().into());
+                    }
+                    ended
+                }
+            };
+            if let Some(end) = ended {
                 return Ok(end);
             }
             bytes = (bytes * 2).min(FRAGMENT_BYTES_MAX);
@@ -101,7 +118,7 @@ impl Reconciling<'_> {
             }
         };
         let mut command = command.clone();
-        if self.is_filtered {
+        if self.filtered.is_some() {
             // How many rows are needed is known only behind the filter.
             (command.rows_max, command.per_partition_max) = (u64::MAX, u64::MAX);
         }

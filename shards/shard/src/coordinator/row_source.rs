@@ -148,7 +148,7 @@ pub(crate) async fn read_at_level(
             return found.map_err(|error| replica::failure(&shard.schema(), Some(table.id), error));
         }
         let patience = Patience::of_table(shard, table, deadline);
-        let reconciling = Reconciling { shard, table, placement: &placement, patience, is_filtered: false };
+        let reconciling = Reconciling { shard, table, placement: &placement, patience, filtered: None };
         match Box::pin(reconciling.run(&mut plan, &mut read, sink)).await {
             Ok(end) => return Ok(end),
             Err(Unread::Failed(failure)) => return Err(failure),

@@ -227,9 +227,9 @@ impl Scan<'_> {
             let read = PlacedRead { shard, plan: self.plan, placement, request, patience };
             return index_candidates::read(&read, plan).await;
         }
-        let is_filtered = request.filter.is_some();
+        let filtered = request.filter.is_some().then_some(&self.plan.filtered);
         let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
-        let reconciling = Reconciling { shard, table, placement, patience, is_filtered };
+        let reconciling = Reconciling { shard, table, placement, patience, filtered };
         let end = reconciling.run(plan, &mut begin(request.command.clone()), &mut sink).await?;
         Ok(sink.finish(end))
     }

@@ -4,4 +4,5 @@
 
 pub(crate) mod batches;
 pub(crate) mod disk_usage;
+pub(crate) mod filtering;
 pub(crate) mod tombstones;

@@ -103,6 +103,7 @@ struct Inner {
     /// One permit per trace that is being written.
     trace_writes: Semaphore,
     tombstone_log: LogGate,
+    filtering_log: LogGate,
     /// How full the disk is, as shard 0 last announced.
     disk_usage: Cell<DiskUsage>,
     leader: Leader,
@@ -227,6 +228,7 @@ impl Shard {
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
             tombstone_log: LogGate::default(),
+            filtering_log: LogGate::default(),
             disk_usage: Cell::default(),
             leader: Leader {
                 definitions: DefinitionTurn::default(),
@@ -283,6 +285,11 @@ impl Shard {
 
     pub(crate) fn tombstone_log(&self) -> &LogGate {
         &self.inner.tombstone_log
+    }
+
+    /// When the log was last told of filtered reads that see many rows.
+    pub(crate) fn filtering_log(&self) -> &LogGate {
+        &self.inner.filtering_log
     }
 
     pub(crate) fn notifier(&self) -> &dyn Notifier {

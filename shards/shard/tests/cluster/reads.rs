@@ -5,7 +5,7 @@ use super::world::{Request, Row, World, address, rows_of};
 use model::arbitrary::{generator, pick};
 use model::failure::{Detail, FailureReason};
 use model::{Consistency, ErrorCode, Failure};
-use shard::{Config, Verb};
+use shard::{Config, FilteringThresholds, Verb};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
@@ -268,6 +268,49 @@ fn a_replica_that_is_slow_is_asked_after_the_others() {
         world.wait(Duration::from_secs(2));
         assert!((0..3).all(|_| !is_slow(&mut world)));
     }
+}
+
+#[test]
+fn filtered_reads_of_replicas_that_differ_have_thresholds() {
+    let mut world = configured(&[1, 1, 1], "", |config| {
+        config.filtering = FilteringThresholds { warn: 4, fail: 8 };
+        config.dynamic_snitch = None;
+    });
+    let told = |world: &mut World, text: &str| {
+        let request = Request { consistency: Consistency::All, ..Request::new(text) };
+        world.query(0, 0, &request).map(|answer| (answer.warnings.clone(), rows_of(answer).0.len()))
+    };
+    // Three replicas count each row three times.
+    let query = "SELECT * FROM k.t WHERE a = 1 AND m CONTAINS 5 ALLOW FILTERING";
+    let beyond = |rows: u64, option: &str, query: &str| {
+        format!(
+            "Replica filtering protection has cached over {rows} rows during query {query}. (See \
+             'cached_replica_rows_{option}_threshold' in cassandra.yaml.)"
+        )
+    };
+    for (rows, warned, failed) in [(1, false, false), (2, true, false), (3, false, true)] {
+        let text = format!("INSERT INTO k.t (a, b, m) VALUES (1, {rows}, {{1: 5}})");
+        write_on(&mut world, &[rows as usize % 3], &text);
+        // A row that all have, so that no replica repairs before it is counted.
+        write_on(&mut world, &[0], &format!("INSERT INTO k.t (a, b, m) VALUES (2, {rows}, {{1: 6}})"));
+        let found = told(&mut world, query);
+        match failed {
+            true => {
+                let failure = found.expect_err("too many rows");
+                assert_eq!((failure.code, &*failure.text), (ErrorCode::Overloaded, &*beyond(8, "fail", query)));
+            }
+            false => {
+                let warnings: Vec<String> = warned.then(|| beyond(4, "warn", query)).into_iter().collect();
+                assert_eq!(found, Ok((warnings, rows as usize)));
+            }
+        }
+    }
+    // Partitions count for themselves, and rows that do not match do not count.
+    for a in 10..16 {
+        write_on(&mut world, &[a % 3], &format!("INSERT INTO k.t (a, b, m) VALUES ({a}, 1, {{1: 7}})"));
+        write_on(&mut world, &[a % 3], &format!("INSERT INTO k.t (a, b, m) VALUES ({a}, 2, {{1: 8}})"));
+    }
+    assert_eq!(told(&mut world, "SELECT * FROM k.t WHERE m CONTAINS 7 ALLOW FILTERING"), Ok((Vec::new(), 6)));
 }
 
 /// A random write, with its timestamp.

@@ -9,7 +9,6 @@ use super::{Key, group, read, refused, unused};
 
 const REPAIR: &str = "nothing is repaired but what reads find";
 const STREAMS: &str = "nothing is streamed between nodes";
-const FILTERED: &str = "a filtered read of several replicas holds a block of bytes of each of them, not rows";
 
 pub(super) const KEYS: &[Key] = &[
     read(
@@ -109,8 +108,8 @@ pub(super) const KEYS: &[Key] = &[
     unused("repaired_data_tracking_for_partition_reads_enabled", FLAG, "false", REPAIR),
     unused("repaired_data_tracking_for_range_reads_enabled", FLAG, "false", REPAIR),
     group("replica_filtering_protection", "{}"),
-    unused("replica_filtering_protection.cached_rows_fail_threshold", INTEGER, "32000", FILTERED),
-    unused("replica_filtering_protection.cached_rows_warn_threshold", INTEGER, "2000", FILTERED),
+    read("replica_filtering_protection.cached_rows_fail_threshold", INTEGER, "32000", ""),
+    read("replica_filtering_protection.cached_rows_warn_threshold", INTEGER, "2000", ""),
     unused("report_unconfirmed_repaired_data_mismatches", FLAG, "false", REPAIR),
     unused("snapshot_on_repaired_data_mismatch", FLAG, "false", REPAIR),
     unused("max_top_size_partition_count", INTEGER, "10", REPAIR),

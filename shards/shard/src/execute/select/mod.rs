@@ -17,7 +17,8 @@ use crate::execute::values::filtering::row_filter;
 use crate::execute::values::keys::check_key;
 use crate::execute::values::slices::{Bounds, NullBound};
 use crate::execute::values::timeout::timeout_of;
-use crate::guards::tombstones::{self, Tombstones};
+use crate::guards::filtering::{self, FilteredRows};
+use crate::guards::tombstones::{self, ScanCounts, ScanNote, Tombstones};
 use crate::request::{AckTerms, Rows, request_second};
 use crate::rows::block::{RowBlock, counted_nothing};
 use crate::rows::filter::RowFilter;
@@ -125,6 +126,7 @@ pub(crate) async fn select(
         now_in_seconds: request_second(parameters),
         terms,
         tombstones: Tombstones::of(config.tombstones, &select.table),
+        filtered: FilteredRows::new(config.filtering),
     };
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
     let notes = plan.tombstones.take();
@@ -133,6 +135,12 @@ pub(crate) async fn select(
         let query = QueryText { shard, select, values, page };
         warnings
             .extend(notes.iter().filter_map(|note| tombstones::report(shard.tombstone_log(), note, &query.of(note))));
+    }
+    if let Some(note) = plan.filtered.take() {
+        let page = page_rows(parameters).map(|rows| rows.min(limit));
+        let of = ScanNote { met: ScanCounts::default(), key: note.key.clone(), limit: None, failed: note.has_failed };
+        let query = QueryText { shard, select, values, page }.of(&of);
+        warnings.push(filtering::report(shard.filtering_log(), &plan.filtered, &note, &query)?);
     }
     result
 }
