@@ -91,6 +91,8 @@ verbs! {
     MutationRelayed = 0x4d, "MUTATION_RELAYED_REQ";
     /// What has become of such a mutation. It is not answered.
     MutationRelayedAnswer = 0x4e, "MUTATION_RELAYED_RSP";
+    /// Promise to accept nothing below a ballot, and return the fragments of the partition.
+    PaxosPrepareRead = 0x4f, "PAXOS2_PREPARE_READ_REQ";
     /// Return the digest of the rows of a partition, and the rows as well if asked for.
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.
@@ -104,6 +106,7 @@ impl Verb {
         match self {
             Verb::ReadDigest | Verb::ReadFragments => Verb::Read.name(),
             Verb::MutationRelay | Verb::MutationRelayed => Verb::Mutation.name(),
+            Verb::PaxosPrepareRead => Verb::PaxosPrepare.name(),
             other => other.name(),
         }
     }

@@ -22,8 +22,10 @@ pub mod features {
     pub const RELAYED_WRITES: u64 = 1;
     /// It truncates tables that were truncated while it was down.
     pub const OWED_TRUNCATIONS: u64 = 2;
+    /// Its acceptors of Paxos answer a read together with their promise.
+    pub const READS_WITH_PROMISES: u64 = 4;
     /// All features of this program.
-    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS;
+    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES;
 }
 
 /// A member of the cluster, as it describes itself.
@@ -67,6 +69,7 @@ pub struct Topology {
     live: LiveNodes,
     latencies: NodeLatencies,
     relays_writes: bool,
+    reads_with_promises: bool,
 }
 
 impl Topology {
@@ -96,7 +99,19 @@ impl Topology {
         let live = LiveNodes::all(nodes.len());
         let latencies = NodeLatencies::new(located.clone());
         let relays_writes = all_have(&nodes, features::RELAYED_WRITES) && data_centers.len() > 1;
-        Topology { epoch, nodes, here, data_centers, located, ring, live, latencies, relays_writes }
+        let reads_with_promises = all_have(&nodes, features::READS_WITH_PROMISES);
+        Topology {
+            epoch,
+            nodes,
+            here,
+            data_centers,
+            located,
+            ring,
+            live,
+            latencies,
+            relays_writes,
+            reads_with_promises,
+        }
     }
 
     /// Whether every node has these of the [`features`].
@@ -125,6 +140,12 @@ impl Topology {
     #[inline]
     pub fn relays_writes(&self) -> bool {
         self.relays_writes
+    }
+
+    /// Whether acceptors of Paxos are asked for promises and rows together.
+    #[inline]
+    pub fn reads_with_promises(&self) -> bool {
+        self.reads_with_promises
     }
 
     /// The nodes that are believed to be alive.

@@ -23,7 +23,7 @@ use model::digest::Digest;
 use model::failure::{Detail, FailureReason, Outcome};
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand};
-use model::{ErrorCode, Failure, Mutation, Table, TableId, Token};
+use model::{ErrorCode, Failure, Mutation, Partitioner, Table, TableId, Token};
 use runtime::Instant;
 use std::rc::Rc;
 use std::time::Duration;
@@ -278,10 +278,15 @@ pub(crate) fn acknowledgement(verb: Verb, answered: Result<Vec<u8>, PeerFailure>
 }
 
 /// What an acceptor answered to the step of a round that `verb` stands for.
-pub(crate) fn paxos_answer(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<PaxosAnswer, Refusal> {
+pub(crate) fn paxos_answer(
+    partitioner: Partitioner,
+    verb: Verb,
+    answered: Result<Vec<u8>, PeerFailure>,
+) -> Result<PaxosAnswer, Refusal> {
     let answer = received(verb, answered)?;
     let read = |result: &[u8]| match verb {
         Verb::PaxosPrepare => paxos::promise(result).map(PaxosAnswer::Promise),
+        Verb::PaxosPrepareRead => paxos::promise_read(partitioner, result),
         Verb::PaxosCommit => result.is_empty().then_some(PaxosAnswer::Committed),
         _ => paxos::acceptance(result).map(PaxosAnswer::Acceptance),
     };

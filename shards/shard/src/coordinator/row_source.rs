@@ -16,6 +16,7 @@ use model::shape::reconcile::ReconcilingRead;
 use model::{Consistency, Failure, Table};
 use runtime::{Instant, ShardId};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::Poll;
 
@@ -50,10 +51,17 @@ impl RowSource {
                 Box::pin(read_at_level(shard, table, *level, *deadline, command, sink)).await
             }
             RowSource::Fastest(fastest) => {
+                let mut answered = fastest.answered(&command);
                 let mut read = ReconcilingRead::new(command);
                 loop {
-                    let request = FragmentRequest { command: read.command().clone(), bytes_max: FRAGMENT_BYTES };
-                    let blocks = Box::pin(fastest.fragments(shard, &request)).await?;
+                    let blocks = match answered.take() {
+                        Some(blocks) => blocks,
+                        None => {
+                            let command = read.command().clone();
+                            let request = FragmentRequest { command, bytes_max: FRAGMENT_BYTES };
+                            Box::pin(fastest.fragments(shard, &request)).await?
+                        }
+                    };
                     if let Some(end) = read.take(table, &blocks, sink) {
                         return Ok(end);
                     }
@@ -84,9 +92,17 @@ pub(crate) struct Fastest {
     pub(crate) needed: usize,
     /// Until when.
     pub(crate) deadline: Instant,
+    /// A read that as many as needed have answered already, and their answers.
+    pub(crate) answered: RefCell<Option<(ReadCommand, Vec<FragmentBlock>)>>,
 }
 
 impl Fastest {
+    /// The answers to a read, if it has been answered already.
+    fn answered(&self, command: &ReadCommand) -> Option<Vec<FragmentBlock>> {
+        let answered = self.answered.borrow_mut().take_if(|(answered, _)| answered == command);
+        answered.map(|(_, blocks)| blocks)
+    }
+
     /// What as many replicas as needed have of a request.
     async fn fragments(&self, shard: &Shard, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
         let mut open: Vec<_> =

@@ -208,6 +208,11 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let step = PaxosStep::Prepare(round.asked);
             accept(shard, head, round.table, round.key, step).await
         }
+        Verb::PaxosPrepareRead => {
+            let decoded = paxos::decode_prepare_read(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            let (round, request) = decoded;
+            accept(shard, head, round.table, round.key, PaxosStep::PrepareRead(round.asked, request)).await
+        }
         Verb::PaxosPropose | Verb::PaxosSettle | Verb::PaxosCommit => {
             let round = Round::decode_proposal(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
             let step = match verb {
@@ -328,6 +333,10 @@ async fn accept(
     };
     Ok(answer::result(|out| match answer {
         PaxosAnswer::Promise(promise) => paxos::push_promise(out, &promise),
+        PaxosAnswer::PromiseRead(promise, block) => {
+            paxos::push_promise(out, &promise);
+            out.extend_from_slice(block.bytes());
+        }
         PaxosAnswer::Acceptance(acceptance) => paxos::push_acceptance(out, acceptance),
         PaxosAnswer::Committed => {}
     }))

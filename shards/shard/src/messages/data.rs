@@ -9,6 +9,7 @@ use cluster::plan::CasPlan;
 use cql::plan::{Modify, Selector};
 use engine::index::IndexLookup;
 use model::digest::Digest;
+use model::fragment_block::FragmentBlock;
 use model::query::{ReadCommand, ReadEnd, Resume};
 use model::value::BoundValue;
 use model::{ColumnId, DecoratedKey, Failure, Table, TableId};
@@ -76,7 +77,7 @@ impl Default for ReadReply {
 }
 
 /// A read whose answer is merged with those of other replicas.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct FragmentRequest {
     /// What to read. Limits in rows count the rows that are live on this replica.
     pub command: ReadCommand,
@@ -200,6 +201,8 @@ pub struct ConditionalRequest {
     pub(crate) now_in_seconds: i64,
     /// How long the decision may take.
     pub(crate) timeout: Duration,
+    /// The read that the conditions need, if replicas on other nodes may answer it together with their promises.
+    pub(crate) read: Option<ReadCommand>,
 }
 
 /// One statement of a conditional change with its values.
@@ -222,6 +225,8 @@ pub struct PaxosRequest {
 pub(crate) enum PaxosStep {
     /// To promise to accept nothing below a ballot.
     Prepare(Ballot),
+    /// The same, and what the replica has of a partition.
+    PrepareRead(Ballot, FragmentRequest),
     /// To accept.
     Accept(Proposal<Update>),
     /// To accept and commit, as the only replica.
@@ -239,6 +244,8 @@ pub struct PaxosReply(pub(crate) PaxosAnswer);
 pub(crate) enum PaxosAnswer {
     /// To [`PaxosStep::Prepare`].
     Promise(Promise<Update>),
+    /// To [`PaxosStep::PrepareRead`]: what was read under the promise.
+    PromiseRead(Promise<Update>, FragmentBlock),
     /// To [`PaxosStep::Accept`] and [`PaxosStep::Settle`].
     Acceptance(Acceptance),
     /// To [`PaxosStep::Commit`].

@@ -6,6 +6,8 @@
 //! prepare:    table id [16], key length u16, key, ballot [16]
 //!   answer:   0 promised u8: flag u8 [proposal accepted], flag u8 [proposal committed]
 //!             1 refused u8: ballot [16]
+//! prepare and read: ballot [16], the request of a read of one partition whose answer is fragments, see `reads`
+//!   answer:   as to prepare; if promised, the block of fragments follows
 //! propose:    table id [16], key length u16, key, proposal
 //!   answer:   0 accepted u8
 //!             1 refused u8: ballot [16]
@@ -14,8 +16,12 @@
 //! ```
 
 use super::bytes::{Reader, push_long, push_short};
+use super::reads::{self, AskedCore};
+use crate::messages::data::{FragmentRequest, PaxosAnswer};
 use crate::paxos::ballot::Ballot;
 use crate::paxos::{Acceptance, Promise, Proposal, Update};
+use model::fragment_block::FragmentBlock;
+use model::query::Partitions;
 use model::{DecoratedKey, Partitioner, TableId};
 
 /// What an acceptor is asked.
@@ -57,6 +63,22 @@ impl Round<Proposal<Update>> {
         let asked = proposal(&mut reader)?;
         reader.is_empty().then_some(Round { table, key, asked })
     }
+}
+
+/// Writes a prepare together with a read, which must be of one partition and forwards.
+pub(crate) fn push_prepare_read(out: &mut Vec<u8>, ballot: Ballot, request: &FragmentRequest) {
+    out.extend_from_slice(&ballot.bytes());
+    reads::push_fragments(out, request, AskedCore { core: 0, cores: 0 });
+}
+
+/// Reads a prepare together with a read; `None` if the bytes are none.
+pub(crate) fn decode_prepare_read(partitioner: Partitioner, bytes: &[u8]) -> Option<(Round<Ballot>, FragmentRequest)> {
+    let mut reader = Reader::new(bytes);
+    let asked = ballot(&mut reader)?;
+    let (request, _) = reads::decode_fragments(partitioner, reader.rest())?;
+    let Partitions::Key(key) = &request.command.partitions else { return None };
+    let round = Round { table: request.command.table, key: key.clone(), asked };
+    (!request.command.reversed).then_some((round, request))
 }
 
 fn push_partition(out: &mut Vec<u8>, table: TableId, key: &DecoratedKey) {
@@ -111,11 +133,26 @@ pub(crate) fn push_promise(out: &mut Vec<u8>, promise: &Promise<Update>) {
 /// Reads the answer to a prepare.
 pub(crate) fn promise(bytes: &[u8]) -> Option<Promise<Update>> {
     let mut reader = Reader::new(bytes);
-    let promise = match reader.flag()? {
-        false => Promise::Promised { accepted: optional(&mut reader)?, committed: optional(&mut reader)? },
-        true => Promise::Refused(ballot(&mut reader)?),
-    };
+    let promise = read_promise(&mut reader)?;
     reader.is_empty().then_some(promise)
+}
+
+fn read_promise(reader: &mut Reader<'_>) -> Option<Promise<Update>> {
+    Some(match reader.flag()? {
+        false => Promise::Promised { accepted: optional(reader)?, committed: optional(reader)? },
+        true => Promise::Refused(ballot(reader)?),
+    })
+}
+
+/// Reads the answer to a prepare together with a read.
+pub(crate) fn promise_read(partitioner: Partitioner, bytes: &[u8]) -> Option<PaxosAnswer> {
+    let mut reader = Reader::new(bytes);
+    let promise = read_promise(&mut reader)?;
+    if let Promise::Refused(_) = promise {
+        return reader.is_empty().then_some(PaxosAnswer::Promise(promise));
+    }
+    let block = FragmentBlock::decode(partitioner, reader.rest().to_vec(), false).ok()?;
+    Some(PaxosAnswer::PromiseRead(promise, block))
 }
 
 /// Writes the answer to a proposal.
@@ -143,9 +180,60 @@ pub(crate) fn acceptance(bytes: &[u8]) -> Option<Acceptance> {
 mod tests {
     use super::*;
     use crate::paxos::ballot::Scope;
+    use model::fragment_block::FragmentBlockWriter;
+    use model::query::{ReadCommand, ReadEnd};
 
     fn hex(bytes: &[u8]) -> String {
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    #[test]
+    fn golden_bytes_of_a_prepare_with_a_read() {
+        let at = Ballot::new(1_700_000_000_000_000, Scope::Global, 77);
+        let (table, partitioner) = (TableId([9; 16]), Partitioner::Murmur3);
+        let key = DecoratedKey::new(partitioner, b"key");
+        let command = ReadCommand::all(table, 5, Partitions::Key(key.clone()));
+        let request = FragmentRequest { command: command.clone(), bytes_max: 0x1000 };
+        let mut bytes = Vec::new();
+        push_prepare_read(&mut bytes, at, &request);
+        let max = "ff".repeat(8);
+        let expected = format!(
+            "{}{}050000000000000000{max}{max}{max}0010000000000000{}{}{}",
+            hex(&at.bytes()),
+            "09".repeat(16),
+            "0003006b6579",
+            "00",
+            "01000000000000000000000000"
+        );
+        assert_eq!(hex(&bytes), expected);
+        let (round, read) = decode_prepare_read(partitioner, &bytes).expect("a prepare");
+        assert_eq!((round, read.command, read.bytes_max), (Round { table, key, asked: at }, command.clone(), 0x1000));
+        assert!((0..bytes.len()).all(|len| decode_prepare_read(partitioner, &bytes[..len]).is_none()));
+        for refused in [
+            ReadCommand { reversed: true, ..command.clone() },
+            ReadCommand { partitions: Partitions::Range(model::TokenRange::FULL), ..command },
+        ] {
+            bytes.clear();
+            push_prepare_read(&mut bytes, at, &FragmentRequest { command: refused, bytes_max: 1 });
+            assert_eq!(decode_prepare_read(partitioner, &bytes), None);
+        }
+        let block = FragmentBlockWriter::new(partitioner, 1).finish(&ReadEnd::Exhausted);
+        let promise = Promise::Promised { accepted: None, committed: None };
+        bytes.clear();
+        push_promise(&mut bytes, &promise);
+        bytes.extend_from_slice(block.bytes());
+        match promise_read(partitioner, &bytes) {
+            Some(PaxosAnswer::PromiseRead(told, found)) => {
+                assert_eq!((told, found.bytes()), (promise, block.bytes()));
+            }
+            other => panic!("{other:?}"),
+        }
+        assert!((0..bytes.len()).all(|len| promise_read(partitioner, &bytes[..len]).is_none()));
+        bytes.clear();
+        push_promise(&mut bytes, &Promise::Refused(at));
+        assert!(matches!(promise_read(partitioner, &bytes), Some(PaxosAnswer::Promise(Promise::Refused(_)))));
+        bytes.push(0);
+        assert!(promise_read(partitioner, &bytes).is_none(), "who refuses has read nothing");
     }
 
     #[test]

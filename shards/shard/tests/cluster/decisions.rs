@@ -2,6 +2,7 @@
 
 use super::replicas::stored;
 use super::world::{Request, World, address, rows_of};
+use cluster::topology::features;
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode, Failure};
 use shard::{Config, Verb};
@@ -146,11 +147,61 @@ fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
     assert!(!applied(&mut world, 1, &insert(7, Consistency::One)));
 }
 
+/// What one node asks the two others for while it decides a request: prepares, prepares with a read, reads, proposals
+/// and commits.
+fn asked(world: &mut World, text: &str) -> [u64; 5] {
+    let verbs =
+        [Verb::PaxosPrepare, Verb::PaxosPrepareRead, Verb::ReadFragments, Verb::PaxosPropose, Verb::PaxosCommit];
+    let before = verbs.map(|verb| world.network.sent(verb));
+    assert!(applied(world, 0, &Request { consistency: Consistency::Quorum, ..Request::new(text) }), "{text}");
+    world.wait(Duration::from_millis(100));
+    let mut counts = verbs.map(|verb| world.network.sent(verb));
+    counts.iter_mut().zip(before).for_each(|(count, before)| *count -= before);
+    counts
+}
+
+#[test]
+fn a_change_without_contention_takes_three_rounds() {
+    let mut world = three_nodes();
+    let change = |key| format!("UPDATE k.t SET b = 2 WHERE a = {key} IF b = null");
+    assert_eq!(asked(&mut world, &change(1)), [0, 2, 0, 2, 2]);
+    // Once one node cannot give rows with its promises, these are read in a round of their own.
+    let mut members = world.members();
+    members[0].features &= !features::READS_WITH_PROMISES;
+    world.switch(&[0, 1, 2], members);
+    assert_eq!(asked(&mut world, &change(2)), [2, 0, 2, 2, 2]);
+    assert!(!applied(&mut world, 1, &insert(2, Consistency::Quorum)));
+}
+
+#[test]
+fn what_a_promise_has_no_room_for_is_read_afterwards() {
+    let mut world = three_nodes();
+    world.everywhere(
+        "CREATE TABLE k.c (a int, b int, c text, PRIMARY KEY (a, b)) WITH id = 00000002-0000-1000-8000-000000000000",
+    );
+    // The block of a promise ends with the row with which it reaches 64 KiB.
+    for (key, first, reads) in [(1, 60_000, 0), (2, 70_000, 2)] {
+        for (row, bytes) in [(1, first), (2, 10)] {
+            let text = format!("INSERT INTO k.c (a, b, c) VALUES ({key}, {row}, '{}')", "x".repeat(bytes));
+            let insert = Request { consistency: Consistency::All, ..Request::new(&text) };
+            world.query(0, 0, &insert).expect("written");
+        }
+        let batch = |condition| {
+            format!(
+                "BEGIN BATCH UPDATE k.c SET c = 'y' WHERE a = {key} AND b = 1 IF c > 'a'; \
+                 UPDATE k.c SET c = 'z' WHERE a = {key} AND b = 2 IF c = '{condition}'; APPLY BATCH"
+            )
+        };
+        assert_eq!(asked(&mut world, &batch("xxxxxxxxxx")), [0, 2, reads, 2, 2], "{first}");
+        assert!(!applied(&mut world, 1, &Request { consistency: Consistency::Quorum, ..Request::new(&batch("w")) }));
+    }
+}
+
 /// Lets clients of all nodes change one row `turns` times each, all at once. Returns how many rounds that took, and how
 /// many changes may have been applied or not.
 fn contend(world: &mut World, clients: usize, turns: usize) -> (u64, usize) {
     let text = "UPDATE k.t SET b = 2 WHERE a = 1 IF b IN (1, 2)";
-    let before = world.network.sent(Verb::PaxosPrepare);
+    let before = world.network.sent(Verb::PaxosPrepareRead);
     let running: Vec<_> = (0..clients)
         .map(|client| {
             world.begin(client % 3, 0, move |shard| async move {
@@ -170,7 +221,7 @@ fn contend(world: &mut World, clients: usize, turns: usize) -> (u64, usize) {
     world.sim.run_until(Duration::from_secs(60), || running.iter().all(|one| one.borrow().is_some()));
     let unknown = running.iter().map(|one| one.borrow_mut().take().expect("all end").expect("no other failure")).sum();
     // Each round asks both other nodes.
-    ((world.network.sent(Verb::PaxosPrepare) - before) / 2, unknown)
+    ((world.network.sent(Verb::PaxosPrepareRead) - before) / 2, unknown)
 }
 
 #[test]

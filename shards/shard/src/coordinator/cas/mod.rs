@@ -25,8 +25,8 @@ use crate::messages::Request;
 use crate::messages::data::{ConditionalRequest, Decision};
 use crate::messages::data::{PaxosAnswer, PaxosRequest, PaxosStep};
 use crate::metrics::Measure;
-use crate::paxos::Update;
 use crate::paxos::ballot::{Ballot, Scope};
+use crate::paxos::{Promise, Update};
 use crate::replica;
 use crate::replica::paxos_acceptor::StoredAcceptor;
 use crate::shard_state::Shard;
@@ -272,6 +272,11 @@ pub(crate) async fn accept(shard: &Shard, request: PaxosRequest) -> Result<Paxos
     }
     Ok(match step {
         PaxosStep::Prepare(ballot) => PaxosAnswer::Promise(acceptor.prepare(ballot).await?),
+        PaxosStep::PrepareRead(ballot, request) => match acceptor.prepare(ballot).await? {
+            refused @ Promise::Refused(_) => PaxosAnswer::Promise(refused),
+            // Under the lock, so nothing is accepted or committed between the promise and the read.
+            promise => PaxosAnswer::PromiseRead(promise, replica::fragments::read_fragments(shard, &request).await?),
+        },
         PaxosStep::Accept(proposal) => PaxosAnswer::Acceptance(acceptor.accept(&proposal).await?),
         PaxosStep::Settle(proposal) => PaxosAnswer::Acceptance(acceptor.settle(&proposal).await?),
         PaxosStep::Commit(proposal) => {

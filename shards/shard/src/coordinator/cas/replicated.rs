@@ -4,9 +4,10 @@
 //!    clients of a partition compete for it, however many clients these are.
 //! 1. Prepare: all live replicas that take part are asked for promises, which are durable, because an acceptor holds no
 //!    lock for a proposer that may be gone.
-//! 2. What earlier rounds left is finished, and replicas that lack the last commit are sent it.
-//! 3. Read and decide here. All replicas that take part are asked for fragments; those of a majority are merged, which
-//!    meets the majority that has every decision before.
+//!    With its promise each gives the fragments that the conditions look at, once all nodes can do so.
+//! 2. What earlier rounds left is finished, and replicas that lack the last commit are sent it. Then what came with the
+//!    promises is of no use, and all replicas that take part are asked for fragments.
+//! 3. Decide here. The fragments of a majority are merged, which meets the majority that has every decision before.
 //! 4. Propose. If others were promised a later ballot meanwhile, the round begins again after a random pause, which
 //!    grows with every attempt.
 //! 5. Commit: the outcome is written to all replicas at the level of the commit, as any mutation is. The only replica
@@ -25,12 +26,12 @@ use crate::coordinator::remote::{Asked, REQUEST_BYTES, failure_of, paxos_answer}
 use crate::coordinator::replication;
 use crate::coordinator::row_source::{Fastest, RowSource};
 use crate::messages::Request;
-use crate::messages::data::{ConditionalRequest, Decision, PaxosAnswer, PaxosRequest, PaxosStep};
+use crate::messages::data::{ConditionalRequest, Decision, FragmentRequest, PaxosAnswer, PaxosRequest, PaxosStep};
 use crate::paxos::ballot::{Ballot, Scope};
 use crate::paxos::{Proposal, Update};
 use crate::peer::answer::Refusal;
 use crate::peer::head::Head;
-use crate::peer::paxos::Round;
+use crate::peer::paxos::{Round, push_prepare_read};
 use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
@@ -38,9 +39,11 @@ use cluster::placement::Replica;
 use cluster::plan::CasProgress;
 use cluster::topology::Topology;
 use model::failure::{Detail, FailureReason};
+use model::fragment_block::FragmentBlock;
 use model::{Consistency, DecoratedKey, ErrorCode, Failure};
 use runtime::{Instant, ShardId};
 use smallvec::SmallVec;
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::pin::Pin;
 use std::rc::Rc;
@@ -51,6 +54,8 @@ use std::time::Duration;
 const PAUSE: Duration = Duration::from_millis(2);
 /// How often it doubles.
 const DOUBLINGS_MAX: u16 = 6;
+/// Most bytes of fragments that come with a promise; what lies behind them is read afterwards.
+const PROMISED_BYTES_MAX: usize = 64 << 10;
 
 /// A step under way on one replica.
 type StepCall = Pin<Box<dyn Future<Output = Result<PaxosAnswer, Refusal>>>>;
@@ -159,6 +164,8 @@ struct Rounds<'r> {
     /// The first command of the proposer.
     first: Option<Command<Update>>,
     step: StepUnderWay,
+    /// What came with the promises of the round under way.
+    promised: Vec<FragmentBlock>,
     progress: CasProgress,
     /// Why replicas failed.
     failures: Vec<(IpAddr, FailureReason)>,
@@ -193,6 +200,7 @@ impl<'r> Rounds<'r> {
             proposer,
             first: Some(first),
             step: StepUnderWay::new(ballot),
+            promised: Vec::new(),
             progress: CasProgress::Preparing,
             failures: Vec::new(),
             last: None,
@@ -203,12 +211,6 @@ impl<'r> Rounds<'r> {
     async fn run(&mut self, decide: &impl Decide) -> Result<Decided, Stopped> {
         let plan = &self.request.plan;
         let contended_until = runtime::now().after(self.shard.config().cas_contention_timeout);
-        let source = RowSource::Fastest(Fastest {
-            topology: self.topology.clone(),
-            replicas: SmallVec::from_slice(plan.participants()),
-            needed: plan.replicas() / 2 + 1,
-            deadline: self.deadline,
-        });
         let mut decided = Decision::unchanged();
         // Whether the change being sent is the one that this request asks for, not one left by an earlier round.
         let mut own = false;
@@ -222,11 +224,13 @@ impl<'r> Rounds<'r> {
                 Command::Prepare(ballot) => {
                     own = false;
                     self.progress = CasProgress::Preparing;
-                    self.ask_all(ballot, &PaxosStep::Prepare(ballot));
+                    self.promised.clear();
+                    self.ask_all(ballot, &self.first_step(ballot));
                     None
                 }
                 Command::Read => {
                     let at = self.proposer.ballot().micros();
+                    let source = RowSource::Fastest(self.source());
                     let read = decide(self.shard, self.request, self.key, at, &source).await;
                     let (update, found) = match read {
                         Err(failure) if matches!(failure.detail, Detail::Replica { .. }) => {
@@ -255,6 +259,7 @@ impl<'r> Rounds<'r> {
                 }
                 Command::Commit { proposal, .. } if own => return Ok(Decided::Change(decided, proposal)),
                 Command::Commit { proposal, to } => {
+                    self.promised.clear();
                     self.ask(proposal.ballot, &PaxosStep::Commit(proposal), &to);
                     None
                 }
@@ -268,6 +273,32 @@ impl<'r> Rounds<'r> {
                 Command::End(RoundEnd::Applied | RoundEnd::Unchanged) => return Ok(Decided::Done(decided)),
                 Command::End(end) => return Err(self.failure(end).into()),
             };
+        }
+    }
+
+    /// The first step of a round.
+    fn first_step(&self, ballot: Ballot) -> PaxosStep {
+        match &self.request.read {
+            Some(command) if self.topology.reads_with_promises() => {
+                let command = command.clone();
+                PaxosStep::PrepareRead(ballot, FragmentRequest { command, bytes_max: PROMISED_BYTES_MAX })
+            }
+            _ => PaxosStep::Prepare(ballot),
+        }
+    }
+
+    /// What the decision reads from: what came with the promises, and replicas that are asked for the rest.
+    fn source(&mut self) -> Fastest {
+        let plan = &self.request.plan;
+        let needed = plan.replicas() / 2 + 1;
+        let promised = std::mem::take(&mut self.promised);
+        let command = self.request.read.clone().filter(|_| promised.len() >= needed);
+        Fastest {
+            topology: self.topology.clone(),
+            replicas: SmallVec::from_slice(plan.participants()),
+            needed,
+            deadline: self.deadline,
+            answered: RefCell::new(command.map(|command| (command, promised))),
         }
     }
 
@@ -290,7 +321,8 @@ impl<'r> Rounds<'r> {
                 Some(replica) => {
                     let asked = Asked::until(&self.topology, replica.node, self.deadline);
                     let call = asked.call(self.shard, verb, &body);
-                    sent.calls.push((*at, Box::pin(async move { paxos_answer(verb, call.await) })));
+                    let partitioner = self.key.partitioner;
+                    sent.calls.push((*at, Box::pin(async move { paxos_answer(partitioner, verb, call.await) })));
                 }
             }
         }
@@ -312,6 +344,11 @@ impl<'r> Rounds<'r> {
                 let mut body = head.body(REQUEST_BYTES);
                 Round { table, key: key.clone(), asked: *ballot }.encode(&mut body);
                 (Verb::PaxosPrepare, body)
+            }
+            PaxosStep::PrepareRead(ballot, request) => {
+                let mut body = head.body(REQUEST_BYTES);
+                push_prepare_read(&mut body, *ballot, request);
+                (Verb::PaxosPrepareRead, body)
             }
             PaxosStep::Accept(proposal) => (Verb::PaxosPropose, proposing(proposal)),
             PaxosStep::Settle(proposal) => (Verb::PaxosSettle, proposing(proposal)),
@@ -339,6 +376,10 @@ impl<'r> Rounds<'r> {
             let (at, answer) = self.step.next_answer().await;
             let next = match answer {
                 Ok(PaxosAnswer::Promise(promise)) => self.proposer.promised(at, ballot, promise),
+                Ok(PaxosAnswer::PromiseRead(promise, block)) => {
+                    self.promised.push(block);
+                    self.proposer.promised(at, ballot, promise)
+                }
                 Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(ballot, acceptance),
                 Ok(PaxosAnswer::Committed) => self.proposer.committed(ballot),
                 Err(Refusal::Moved(epoch)) if self.plans_again(epoch) => return Err(Stopped::Moved(epoch)),

@@ -73,14 +73,8 @@ pub(super) fn check(shard: &Shard, table: &Table, parts: &[ConditionalStatement]
     Asked::of(shard, table, parts, &bound).map(|_| ())
 }
 
-/// Reads the rows that the conditions look at, in the order of the table.
-async fn read(
-    shard: &Shard,
-    request: &ConditionalRequest,
-    key: &DecoratedKey,
-    asked: &Asked<'_>,
-    source: &RowSource,
-) -> Result<Vec<Found>, Failure> {
+/// The read of the rows that the conditions look at.
+fn command_of(request: &ConditionalRequest, key: &DecoratedKey, asked: &Asked<'_>) -> ReadCommand {
     let table = &*request.table;
     let slice = |(clustering, _): &(Vec<u8>, Wanted<'_>)| match table.clustering_len {
         0 => Slice::all(),
@@ -92,11 +86,7 @@ async fn read(
         // The first row tells whether the partition exists.
         false => Arc::from([Slice::all()]),
     };
-    let keys = table.primary_key_len();
-    let columns = table.columns[..keys].iter().map(|column| column.id).chain(asked.columns.iter().copied());
-    let selection: Vec<Selector> = columns.map(Selector::Column).collect();
-    let width = selection.len();
-    let command = ReadCommand {
+    ReadCommand {
         table: table.id,
         now_in_seconds: request.now_in_seconds,
         partitions: Partitions::Key(key.clone()),
@@ -110,7 +100,38 @@ async fn read(
         static_only: asked.reads_statics,
         wants_static: asked.reads_statics,
         row_columns: None,
-    };
+    }
+}
+
+/// The read that [`decide`] begins with; `None` for a request without statements. Fails for conditions that have
+/// invalid values.
+pub(super) fn read_of(
+    shard: &Shard,
+    request: &ConditionalRequest,
+    key: &DecoratedKey,
+) -> Result<Option<ReadCommand>, Failure> {
+    if request.statements.is_empty() {
+        return Ok(None);
+    }
+    let bound: Vec<Vec<BoundValue<'_>>> = request.statements.iter().map(|part| borrowed(&part.bound)).collect();
+    let asked = Asked::of(shard, &request.table, &request.statements, &bound)?;
+    Ok(Some(command_of(request, key, &asked)))
+}
+
+/// Reads the rows that the conditions look at, in the order of the table.
+async fn read(
+    shard: &Shard,
+    request: &ConditionalRequest,
+    key: &DecoratedKey,
+    asked: &Asked<'_>,
+    source: &RowSource,
+) -> Result<Vec<Found>, Failure> {
+    let table = &*request.table;
+    let keys = table.primary_key_len();
+    let columns = table.columns[..keys].iter().map(|column| column.id).chain(asked.columns.iter().copied());
+    let selection: Vec<Selector> = columns.map(Selector::Column).collect();
+    let width = selection.len();
+    let command = command_of(request, key, asked);
     let (selection, bytes_max) = (selection.into(), usize::MAX);
     let read = ReadRequest { command, selection, filter: None, index: None, bytes_max, places: false };
     // If no statement names a row, no regular columns are read.

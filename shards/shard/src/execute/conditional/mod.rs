@@ -124,6 +124,7 @@ pub(crate) async fn finish_rounds(
             plan: plan.clone(),
             now_in_seconds: 0,
             timeout: terms.timeout,
+            read: None,
         };
         let topology = placement.keyspace().topology();
         let decided = cas::coordinate(shard, topology, request, decision::decide).await;
@@ -151,7 +152,7 @@ async fn decide(
     }
     let plan = plan?;
     let now_in_seconds = request_second(parameters);
-    let request = ConditionalRequest {
+    let mut request = ConditionalRequest {
         table: table.clone(),
         key,
         statements: parts,
@@ -159,8 +160,13 @@ async fn decide(
         plan,
         now_in_seconds,
         timeout,
+        read: None,
     };
     let topology = placement.keyspace().topology();
+    if request.plan.only().is_none_or(|replica| replica.node != topology.here()) {
+        let key = DecoratedKey::new(shard.partitioner(), &request.key);
+        request.read = decision::read_of(shard, &request, &key)?;
+    }
     let decided = cas::coordinate(shard, topology, request, decision::decide).await?;
     Ok(answer(table, &shown, decided))
 }
