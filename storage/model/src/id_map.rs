@@ -40,12 +40,10 @@ mod tests {
     use super::*;
     use crate::TableId;
     use std::collections::BTreeSet;
-    use std::hash::{BuildHasher, Hash};
+    use std::hash::BuildHasher;
 
     fn hash(id: &TableId) -> u64 {
-        let mut hasher = BuildHasherDefault::<IdHasher>::default().build_hasher();
-        id.hash(&mut hasher);
-        hasher.finish()
+        BuildHasherDefault::<IdHasher>::default().hash_one(id)
     }
 
     #[test]

@@ -30,7 +30,7 @@ pub(crate) enum RowSource {
     /// On as many replicas as a level needs, which must answer before a deadline.
     AtLevel { level: Consistency, deadline: Instant },
     /// On some of these replicas.
-    Fastest(Fastest),
+    Fastest(Box<Fastest>),
 }
 
 impl RowSource {

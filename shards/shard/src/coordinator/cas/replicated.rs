@@ -230,7 +230,7 @@ impl<'r> Rounds<'r> {
                 }
                 Command::Read => {
                     let at = self.proposer.ballot().micros();
-                    let source = RowSource::Fastest(self.source());
+                    let source = RowSource::Fastest(Box::new(self.source()));
                     let read = decide(self.shard, self.request, self.key, at, &source).await;
                     let (update, found) = match read {
                         Err(failure) if matches!(failure.detail, Detail::Replica { .. }) => {
