@@ -278,8 +278,10 @@ async fn is_index(path: &Path) -> bool {
     list_dir(path).await.is_ok_and(|files| files.iter().all(is_own))
 }
 
-/// Removes an index's directory with all files in it.
+/// Removes an index's directory with all files in it: first those of SSTables, durably, because a start after a crash
+/// removes what is left of them only by the logs of transactions.
 pub(super) async fn clear(directory: &Path) -> Result<(), Error> {
+    transaction::delete(directory, |_| true).await.map_err(Error::Io)?;
     let files = match list_dir(directory).await {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         listed => listed.map_err(Error::Io)?,
@@ -294,5 +296,49 @@ pub(super) async fn clear(directory: &Path) -> Result<(), Error> {
     match directory.parent() {
         Some(parent) => sync_dir(parent).await.map_err(Error::Io),
         None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::NodeId;
+    use runtime::file::create_dir_all;
+    use runtime::sim::{Options, Sim};
+    use std::cell::Cell;
+    use std::time::Duration;
+
+    const SSTABLE: &str = "/t/.i/da-3gb2_1pqa_24vs02hl1s8dhqqg8x-bti-Data.db";
+    const LOG: &str = "/t/.i/da_txn_unknown_0654ccac-833b-11ee-9af9-712ad68032af.log";
+
+    /// Crashes at a random moment while a directory is cleared. Returns whether a file of an SSTable and the log of the
+    /// transaction that removes it are left.
+    fn left_by_a_crash(seed: u64) -> [bool; 2] {
+        let mut sim = Sim::new(seed, Options::default());
+        let begun = Rc::new(Cell::new(false));
+        let told = begun.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let told = told.clone();
+            async move {
+                create_dir_all(Path::new("/t/.i")).await.expect("made");
+                replace_small(Path::new(SSTABLE), b"a").await.expect("written");
+                replace_small(Path::new(LOG), b"a").await.expect("written");
+                told.set(true);
+                clear(Path::new("/t/.i")).await.expect("cleared");
+                std::future::pending::<()>().await;
+            }
+        });
+        let has = |sim: &Sim, path: &str| sim.files(NodeId(1)).iter().any(|(file, _)| file == Path::new(path));
+        sim.run_until(Duration::from_secs(60), || begun.get());
+        sim.run_until(Duration::from_micros(10 * (seed % 200)), || false);
+        sim.crash_to(NodeId(1), seed);
+        [has(&sim, SSTABLE), has(&sim, LOG)]
+    }
+
+    #[test]
+    fn sstables_of_a_cleared_index_are_gone_before_the_log_that_removes_them() {
+        let left: Vec<[bool; 2]> = (0..400).map(left_by_a_crash).collect();
+        assert!(left.contains(&[true, true]) && left.contains(&[false, true]) && left.contains(&[false, false]));
+        assert!(!left.contains(&[true, false]));
     }
 }
