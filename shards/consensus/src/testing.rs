@@ -1,9 +1,10 @@
-//! A log store in memory that crashes as a disk does, for tests of groups.
+//! A log store in memory that crashes as a disk does, and surroundings in which nothing happens, for tests of groups.
 
-use crate::ports::{LogStore, Record, StoreError, Stored};
+use crate::ports::{LogStore, Record, StateMachine, StoreError, Stored, Transport, Unreachable};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// A [`LogStore`] in memory. Cloning shares it; keep a clone beyond the member's node to start it again.
 ///
@@ -110,5 +111,29 @@ impl LogStore for MemoryStore {
 
     async fn save_snapshot(&self, snapshot: Vec<u8>) -> Result<(), StoreError> {
         self.write(|stored| stored.snapshot = Some(snapshot)).await
+    }
+}
+
+/// No other member can be reached, and commands change nothing.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Transport for Nothing {
+    async fn call(&self, _: Uuid, _: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
+        Err(Unreachable::NotSent)
+    }
+}
+
+impl StateMachine for Nothing {
+    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
     }
 }

@@ -162,8 +162,7 @@ impl Peers for NodeLinks {
         body: &[u8],
         deadline: Instant,
     ) -> PeerCall {
-        let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
-        answered(links.call(to.address, lane(over), verb as u8, body, deadline))
+        answered(self.begin(to, over, verb, body, deadline))
     }
 
     fn ask(
@@ -174,8 +173,7 @@ impl Peers for NodeLinks {
         body: &[u8],
         deadline: Instant,
     ) -> PeerCall {
-        let Some(links) = self.links.get() else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
-        answered(links.call(to.address, lane(over), verb as u8, body, deadline).without_timer())
+        answered(self.begin(to, over, verb, body, deadline).map(Call::without_timer))
     }
 
     fn post(&self, to: &cluster::topology::Node, over: PeerLane, verb: Verb, body: Vec<u8>) {
@@ -237,8 +235,23 @@ impl GossipPort for NodeLinks {
     }
 }
 
-/// A call, whose errors are what a shard makes of them.
-fn answered(call: Call) -> PeerCall {
+impl NodeLinks {
+    /// Sends a request; `None` before there are links.
+    fn begin(
+        &self,
+        to: &cluster::topology::Node,
+        over: PeerLane,
+        verb: Verb,
+        body: &[u8],
+        deadline: Instant,
+    ) -> Option<Call> {
+        Some(self.links.get()?.call(to.address, lane(over), verb as u8, body, deadline))
+    }
+}
+
+/// A call, whose errors are what a shard makes of them. One that was not begun was not sent.
+fn answered(call: Option<Call>) -> PeerCall {
+    let Some(call) = call else { return Box::pin(std::future::ready(Err(PeerFailure::NotSent))) };
     Box::pin(async move {
         call.await.map_err(|error| match error {
             CallError::Overloaded => PeerFailure::Overloaded,

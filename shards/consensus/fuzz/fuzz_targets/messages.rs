@@ -2,8 +2,8 @@
 //! belongs to none, answers each of them or is too slow, and never ends.
 #![no_main]
 
-use consensus::testing::MemoryStore;
-use consensus::{Config, Group, StateMachine, StoreError, Timings, Transport, Unreachable};
+use consensus::testing::{MemoryStore, Nothing};
+use consensus::{Config, Group, Timings};
 use libfuzzer_sys::fuzz_target;
 use runtime::NodeId;
 use runtime::sim::{Options, Sim, Stop};
@@ -11,29 +11,6 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
-
-/// No other member can be reached, and commands change nothing.
-struct Nothing;
-
-impl Transport for Nothing {
-    async fn call(&self, _: Uuid, _: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
-        Err(Unreachable::NotSent)
-    }
-}
-
-impl StateMachine for Nothing {
-    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
 
 fuzz_target!(|data: &[u8]| {
     let Some((leads, data)) = data.split_first() else { return };

@@ -2,9 +2,9 @@
 
 use super::{Answer, Ballot, MemberChange, Request};
 use crate::limits::{COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, NUMBER_MAX, SNAPSHOT_PART_BYTES};
-use crate::testing::MemoryStore;
+use crate::testing::{MemoryStore, Nothing};
 use crate::types::{Applied, Entry, Membership, Payload, Proposal, Vote, log_id};
-use crate::{Config, Group, StateMachine, StoreError, Timings, Transport, Unreachable};
+use crate::{Config, Group, Timings};
 use openraft::EmptyNode;
 use runtime::NodeId;
 use runtime::rng::Rng;
@@ -210,29 +210,6 @@ fn damaged_messages_never_panic() {
         if let Some(answer) = Answer::decode(&bytes) {
             assert_eq!(Answer::decode(&answer.encode()), Some(answer));
         }
-    }
-}
-
-/// No other member can be reached, and commands change nothing.
-struct Nothing;
-
-impl Transport for Nothing {
-    async fn call(&self, _: Uuid, _: Vec<u8>) -> Result<Vec<u8>, Unreachable> {
-        Err(Unreachable::NotSent)
-    }
-}
-
-impl StateMachine for Nothing {
-    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
-        Ok(Vec::new())
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
-        Ok(())
     }
 }
 

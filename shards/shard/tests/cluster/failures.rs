@@ -1,6 +1,7 @@
 //! Nodes that are down, silent, or know other things than the node that asks them.
 
 use super::world::{Request, World, address, rows_of};
+use cluster::topology::features;
 use model::failure::{Detail, FailureReason, Outcome};
 use model::{Consistency, ErrorCode, Failure, RingToken, TableId};
 use shard::{Config, TombstoneThresholds, Verb};
@@ -86,6 +87,18 @@ fn what_a_dead_node_has_is_unavailable() {
     let told = failure(&mut world, 0, &Request::new(&text));
     assert_eq!((told.code, told.detail), (ErrorCode::Unavailable, unavailable(Consistency::Serial)));
     assert_eq!(count(&mut world, 0, &select(FIRST)), 1, "what this node has is served");
+}
+
+#[test]
+fn a_truncation_that_a_dead_node_cannot_owe_is_refused() {
+    let mut world = two_nodes();
+    let mut members = world.members();
+    members[1].features &= !features::OWED_TRUNCATIONS;
+    world.switch(&[0], members);
+    world.crash(1);
+    world.announce(&[0]);
+    let told = failure(&mut world, 0, &Request::new("TRUNCATE k.t"));
+    assert_eq!(told.text, "Error during truncate: Cannot achieve consistency level ALL");
 }
 
 #[test]
