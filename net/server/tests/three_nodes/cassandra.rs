@@ -7,6 +7,8 @@
 
 use crate::layout::{Layout, NODES, tokens_yaml};
 use crate::play::{Change, Cluster, Work};
+use model::Consistency;
+use server::client::{Client, QueryOptions};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::Command;
@@ -15,9 +17,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FIRST_JMX_PORT: usize = 7230;
-/// How long a program waits between two looks at a flag, and a node that stood still to catch up.
+/// How long a program waits between two looks at a flag.
 const STEP: Duration = Duration::from_millis(50);
-const SETTLED: Duration = Duration::from_secs(2);
+/// How long the running nodes may take until each of them is answered by all others, and the pause between two questions.
+const SETTLED_MAX: Duration = Duration::from_secs(60);
+const SETTLED_PAUSE: Duration = Duration::from_millis(200);
+/// A read of a table with three replicas that every cluster of Cassandra has.
+const OF_ALL_NODES: &str = "SELECT parent_id FROM system_distributed.parent_repair_history LIMIT 1";
 /// The keyspaces that the cases make.
 const KEYSPACES: [&str; 3] = ["k", "k2", "k3"];
 
@@ -51,7 +57,7 @@ impl CassandraCluster {
         self.run(Arc::new(move || {
             Box::pin(async move {
                 let version = crate::step::PROTOCOL_VERSION;
-                let mut client = server::client::Client::connect(at, None, version).await.expect("a connection");
+                let mut client = Client::connect(at, None, version).await.expect("a connection");
                 for keyspace in KEYSPACES {
                     let text = format!("DROP KEYSPACE IF EXISTS {keyspace}");
                     client.query(&text, &Default::default()).await.expect("dropped");
@@ -106,6 +112,23 @@ impl CassandraCluster {
     }
 }
 
+/// Asks the node at `at` until it answers a read at this level. Panics if that takes longer than `SETTLED_MAX`.
+async fn wait_for_all(at: std::net::SocketAddr, consistency: Consistency) -> Vec<String> {
+    let options = QueryOptions { consistency, ..Default::default() };
+    let started = std::time::Instant::now();
+    loop {
+        let answer = match Client::connect(at, None, crate::step::PROTOCOL_VERSION).await {
+            Ok(mut client) => client.query(OF_ALL_NODES, &options).await.map_err(|error| format!("{error:?}")),
+            Err(error) => Err(error.to_string()),
+        };
+        match answer {
+            Ok(_) => return Vec::new(),
+            Err(error) if started.elapsed() > SETTLED_MAX => panic!("{at} is not answered by all nodes: {error}"),
+            Err(_) => runtime::sleep(SETTLED_PAUSE).await,
+        }
+    }
+}
+
 fn run(work: Work) -> Vec<String> {
     let answers = runtime::uring::run(runtime::uring::Options::default(), move |_| work());
     answers.expect("a ring").remove(0)
@@ -141,7 +164,18 @@ impl Cluster for CassandraCluster {
         }
     }
 
+    /// Returns once each running node takes all running nodes for alive and they answer it: a node that stood still has
+    /// caught up then. Panics if that takes longer than `SETTLED_MAX`.
     fn settle(&mut self) {
-        std::thread::sleep(SETTLED);
+        let running: Vec<usize> = (1..=NODES).filter(|node| self.running[node - 1]).collect();
+        let consistency = match running.len() {
+            1 => Consistency::One,
+            2 => Consistency::Two,
+            _ => Consistency::Three,
+        };
+        for node in running {
+            let at = std::net::SocketAddr::new(self.address(node), 9042);
+            self.run(Arc::new(move || Box::pin(wait_for_all(at, consistency))));
+        }
     }
 }
