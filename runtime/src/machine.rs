@@ -99,6 +99,19 @@ pub fn resolve(name: &str) -> Option<IpAddr> {
     (name, 0).to_socket_addrs().ok()?.map(|address| address.ip()).next()
 }
 
+/// The addresses of a network interface, in the system's order; `None` if there is no interface of this name. By blocking
+/// calls, for use before any shard runs.
+///
+/// # Errors
+/// Those of the system.
+pub fn interface_addresses(name: &str) -> std::io::Result<Option<Vec<IpAddr>>> {
+    let of_all = if_addrs::get_if_addrs()?;
+    let found: Vec<IpAddr> = of_all.into_iter().filter(|of| of.name == name).map(|of| of.ip()).collect();
+    // Interfaces without an address are not in the list of addresses.
+    let exists = || std::fs::read_dir("/sys/class/net").is_ok_and(|all| all.flatten().any(|of| of.file_name() == name));
+    Ok((!found.is_empty() || exists()).then_some(found))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -108,6 +121,10 @@ mod tests {
         assert!(cores() >= 1);
         assert!(resolve("localhost").is_some_and(|ip| ip.is_loopback()));
         assert_eq!(resolve("nohost.invalid"), None);
+        let loopback = interface_addresses("lo").expect("told").expect("there is a loopback interface");
+        assert!(loopback.contains(&IpAddr::from([127, 0, 0, 1])));
+        assert!(interface_addresses("nosuch0").expect("told").is_none());
+        assert!(interface_addresses("../net").expect("told").is_none());
         assert!(available_memory_bytes().is_none_or(|bytes| bytes > 1 << 20));
         assert!(resident_memory_bytes().is_none_or(|bytes| bytes > 1 << 16));
         assert!(process_cpu(std::process::id()).is_some());

@@ -118,7 +118,9 @@ impl Arguments {
         if let Some(address) = self.listen {
             config.node.listen_address = address;
             config.node.rpc_address = address;
+            (config.listen_interface, config.rpc_interface) = (None, None);
         }
+        config.resolve_interfaces(&runtime::machine::interface_addresses)?;
         if let Some(port) = self.port {
             config.node.native_port = port;
         }
@@ -211,6 +213,20 @@ mod tests {
         assert_eq!((settings.config.node.memory_bytes, settings.config.node.num_tokens), (1 << 30, 4));
         assert_eq!(settings.backend, runtime::Backend::Uring);
         assert_eq!(settings.config.node.seeds, ["127.0.0.3:7000".parse().expect("an address")]);
+    }
+
+    #[test]
+    fn an_interface_gives_addresses_unless_there_is_an_argument() {
+        let addresses = |given: &[&str]| {
+            let node = settings(given).expect("valid").config.node;
+            (node.listen_address.to_string(), node.rpc_address.to_string())
+        };
+        let both = ["-D", "listen_interface=lo", "-D", "rpc_interface=lo"];
+        assert_eq!(addresses(&both), ("127.0.0.1".into(), "127.0.0.1".into()));
+        let listen = [&both[..], &["--listen", "127.0.0.9"]].concat();
+        assert_eq!(addresses(&listen), ("127.0.0.9".into(), "127.0.0.9".into()));
+        let error = settings(&["-D", "rpc_interface=nosuch0"]).err().expect("refused").to_string();
+        assert_eq!(error, "Configured rpc_interface \"nosuch0\" could not be found");
     }
 
     #[test]

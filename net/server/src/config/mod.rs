@@ -18,6 +18,7 @@ mod disk;
 mod given;
 mod guardrails;
 mod hints;
+mod interfaces;
 mod internode;
 mod memtables;
 mod options;
@@ -31,6 +32,7 @@ use cluster::snitch::Snitch;
 pub use discovery::{SEEDS_MAX, seeds_of};
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
 use given::Given;
+pub use interfaces::Interface;
 use model::{Partitioner, RingToken};
 pub use options::{Unused, document};
 use serde_norway::Value;
@@ -69,6 +71,10 @@ pub struct Config {
     /// The seeds of `seed_provider` as they were given: hosts with a port or without. [`Config::discover`] finds their
     /// addresses.
     pub seed_names: Vec<String>,
+    /// `listen_interface`. [`Config::resolve_interfaces`] finds its address.
+    pub listen_interface: Option<Interface>,
+    /// `rpc_interface`, likewise.
+    pub rpc_interface: Option<Interface>,
     /// `phi_convict_threshold`.
     pub phi_convict_threshold: f64,
     /// Options that have no effect here and were given a value other than their default.
@@ -111,6 +117,8 @@ impl Default for Config {
             file: None,
             snitch: Snitch::default(),
             seed_names: Vec::new(),
+            listen_interface: None,
+            rpc_interface: None,
             phi_convict_threshold: PHI_CONVICT_THRESHOLD,
             unused: Vec::new(),
         }
@@ -288,6 +296,8 @@ impl Given {
             file: default.file,
             snitch: self.snitch()?,
             seed_names: self.seeds()?,
+            listen_interface: self.interface("listen_interface", "listen_address", "listen_interface_prefer_ipv6")?,
+            rpc_interface: self.interface("rpc_interface", "rpc_address", "rpc_interface_prefer_ipv6")?,
             phi_convict_threshold: self.phi_convict_threshold()?,
             unused,
         };
