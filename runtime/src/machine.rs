@@ -99,8 +99,8 @@ pub fn resolve(name: &str) -> Option<IpAddr> {
     (name, 0).to_socket_addrs().ok()?.map(|address| address.ip()).next()
 }
 
-/// The addresses of a network interface, in the system's order; `None` if there is no interface of this name. By blocking
-/// calls, for use before any shard runs.
+/// The addresses of a network interface, in the system's order; `None` if there is no interface of this name. By
+/// blocking calls, for use before any shard runs.
 ///
 /// # Errors
 /// Those of the system.

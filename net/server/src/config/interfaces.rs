@@ -31,8 +31,8 @@ impl Given {
 }
 
 impl Config {
-    /// Puts the addresses of `listen_interface` and `rpc_interface`, where they are given, into the options of the node.
-    /// `addresses` gives those of an interface, `None` if there is no interface of that name.
+    /// Puts the addresses of `listen_interface` and `rpc_interface`, where they are given, into the options of the
+    /// node. `addresses` gives those of an interface, `None` if there is no interface of that name.
     ///
     /// # Errors
     /// Cassandra's text if an interface does not exist, or has no address.

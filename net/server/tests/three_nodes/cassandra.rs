@@ -19,7 +19,8 @@ use std::time::Duration;
 const FIRST_JMX_PORT: usize = 7230;
 /// How long a program waits between two looks at a flag.
 const STEP: Duration = Duration::from_millis(50);
-/// How long the running nodes may take until each of them is answered by all others, and the pause between two questions.
+/// How long the running nodes may take until each of them is answered by all others, and the pause between two
+/// questions.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
 const SETTLED_PAUSE: Duration = Duration::from_millis(200);
 /// A read of a table with three replicas that every cluster of Cassandra has.
