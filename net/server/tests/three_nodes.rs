@@ -10,7 +10,6 @@
 //! * `@start N`: before the statement this node starts again, and the others know;
 //! * `@pause N`: while the statement is answered this node stands still, and the others do not know;
 //! * `@any order`: the rows are compared without their order;
-//! * `@later REASON`: Helenus does not answer so yet; the answer is not compared.
 //!
 //! In answers `node1` is the address of the first node, `host1` its host id, and `schema` the version that all nodes
 //! name.
@@ -39,7 +38,7 @@ mod simulated;
 #[path = "cql/step.rs"]
 mod step;
 
-use case::{Answers, CaseFile};
+use case::CaseFile;
 use cassandra::CassandraCluster;
 use layout::Layout;
 use play::play;
@@ -63,18 +62,6 @@ fn a_case_file_survives_parsing_and_printing() {
     }
 }
 
-/// Answers of statements that Helenus does not answer as Cassandra yet count as equal.
-fn without_later(file: &CaseFile, mut answers: Answers) -> Answers {
-    for (case, answers) in file.cases.iter().zip(&mut answers) {
-        for (step, answer) in case.steps.iter().zip(answers) {
-            if step.directives.iter().any(|directive| directive.starts_with("later ")) {
-                answer.clone_from(if step.differs.is_empty() { &step.answer } else { &step.differs });
-            }
-        }
-    }
-    answers
-}
-
 fn path_of(layout: Layout, name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/three_nodes").join(layout.folder()).join(name)
 }
@@ -84,7 +71,7 @@ fn recorded_answers(layout: Layout, name: &str) {
     let path = path_of(layout, name);
     let file = load(&path);
     let answers = play(&mut SimulatedCluster::start(layout), &file);
-    let wrong = file.differences(&without_later(&file, answers), &path, true);
+    let wrong = file.differences(&answers, &path, true);
     assert!(wrong.is_empty(), "{} answers differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

@@ -6,10 +6,10 @@
 //! three of the network that `HELENUS_ORACLE_NETWORK` names (`127.0.24`).
 
 use crate::layout::{Layout, NODES, tokens_yaml};
-use crate::play::{Change, Cluster, Work};
+use crate::play::{Change, Cluster, NATIVE_PORT, Work};
 use model::Consistency;
 use server::client::{Client, QueryOptions};
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
@@ -17,12 +17,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 const FIRST_JMX_PORT: usize = 7230;
-/// How long a program waits between two looks at a flag.
+/// How long a program waits between two looks at what it waits for.
 const STEP: Duration = Duration::from_millis(50);
-/// How long the running nodes may take until each of them is answered by all others, and the pause between two
-/// questions.
+/// How long the running nodes may take until each of them is answered by all others.
 const SETTLED_MAX: Duration = Duration::from_secs(60);
-const SETTLED_PAUSE: Duration = Duration::from_millis(200);
 /// A read of a table with three replicas that every cluster of Cassandra has.
 const OF_ALL_NODES: &str = "SELECT parent_id FROM system_distributed.parent_repair_history LIMIT 1";
 /// The keyspaces that the cases make.
@@ -54,7 +52,7 @@ impl CassandraCluster {
     pub(crate) fn make_new(&mut self) {
         let down: Vec<usize> = (1..=NODES).filter(|node| !self.running[node - 1]).collect();
         down.into_iter().for_each(|node| self.start_node(node));
-        let at = std::net::SocketAddr::new(self.address(1), 9042);
+        let at = SocketAddr::new(self.address(1), NATIVE_PORT);
         self.run(Arc::new(move || {
             Box::pin(async move {
                 let version = crate::step::PROTOCOL_VERSION;
@@ -113,21 +111,21 @@ impl CassandraCluster {
     }
 }
 
-/// Asks the node at `at` until it answers a read at this level. Panics if that takes longer than `SETTLED_MAX`.
-async fn wait_for_all(at: std::net::SocketAddr, consistency: Consistency) -> Vec<String> {
-    let options = QueryOptions { consistency, ..Default::default() };
+/// Waits until the node at `at` answers a read at this level. Panics if that takes longer than `SETTLED_MAX`.
+async fn wait_for_answer(at: SocketAddr, consistency: Consistency) -> Vec<String> {
     let started = std::time::Instant::now();
-    loop {
-        let answer = match Client::connect(at, None, crate::step::PROTOCOL_VERSION).await {
-            Ok(mut client) => client.query(OF_ALL_NODES, &options).await.map_err(|error| format!("{error:?}")),
-            Err(error) => Err(error.to_string()),
-        };
-        match answer {
-            Ok(_) => return Vec::new(),
-            Err(error) if started.elapsed() > SETTLED_MAX => panic!("{at} is not answered by all nodes: {error}"),
-            Err(_) => runtime::sleep(SETTLED_PAUSE).await,
-        }
+    while let Err(error) = ask_all(at, consistency).await {
+        assert!(started.elapsed() < SETTLED_MAX, "{at} is not answered by all nodes: {error}");
+        runtime::sleep(STEP).await;
     }
+    Vec::new()
+}
+
+async fn ask_all(at: SocketAddr, consistency: Consistency) -> Result<(), String> {
+    let client = Client::connect(at, None, crate::step::PROTOCOL_VERSION).await;
+    let options = QueryOptions { consistency, ..Default::default() };
+    let answer = client.map_err(|error| error.to_string())?.query(OF_ALL_NODES, &options).await;
+    answer.map(|_| ()).map_err(|error| format!("{error:?}"))
 }
 
 fn run(work: Work) -> Vec<String> {
@@ -165,8 +163,8 @@ impl Cluster for CassandraCluster {
         }
     }
 
-    /// Returns once each running node takes all running nodes for alive and they answer it: a node that stood still has
-    /// caught up then. Panics if that takes longer than `SETTLED_MAX`.
+    /// Returns once each running node takes all running nodes for alive and they answer it, one that stood still among
+    /// them. Panics if that takes longer than `SETTLED_MAX`.
     fn settle(&mut self) {
         let running: Vec<usize> = (1..=NODES).filter(|node| self.running[node - 1]).collect();
         let consistency = match running.len() {
@@ -175,8 +173,8 @@ impl Cluster for CassandraCluster {
             _ => Consistency::Three,
         };
         for node in running {
-            let at = std::net::SocketAddr::new(self.address(node), 9042);
-            self.run(Arc::new(move || Box::pin(wait_for_all(at, consistency))));
+            let at = SocketAddr::new(self.address(node), NATIVE_PORT);
+            self.run(Arc::new(move || Box::pin(wait_for_answer(at, consistency))));
         }
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use uuid::Uuid;
 
-const NATIVE_PORT: u16 = 9042;
+pub(crate) const NATIVE_PORT: u16 = 9042;
 /// How often the nodes are asked for the version of their schema until all name the same, and how long to wait before.
 const AGREEMENT_ATTEMPTS_MAX: usize = 300;
 const AGREEMENT_WAIT: Duration = Duration::from_millis(100);
@@ -117,7 +117,6 @@ impl<C: Cluster> Game<'_, C> {
                 "start" => self.until_told(Change::Start(number())),
                 "pause" => paused = Some(number()),
                 "any" => any_order = true,
-                "later" => {}
                 _ => return true,
             }
             false
