@@ -41,24 +41,21 @@ impl Config {
         addresses: &dyn Fn(&str) -> std::io::Result<Option<Vec<IpAddr>>>,
     ) -> Result<(), ConfigError> {
         if let Some(interface) = &self.listen_interface {
-            self.node.listen_address = interface.address("listen_interface", addresses)?;
+            self.node.listen_address = interface.address("listen_interface", addresses(&interface.name))?;
         }
         if let Some(interface) = &self.rpc_interface {
-            self.node.rpc_address = interface.address("rpc_interface", addresses)?;
+            self.node.rpc_address = interface.address("rpc_interface", addresses(&interface.name))?;
         }
         Ok(())
     }
 }
 
 impl Interface {
-    /// The first address of the preferred family, or else the first one. `option` is what named the interface.
-    fn address(
-        &self,
-        option: &str,
-        addresses: &dyn Fn(&str) -> std::io::Result<Option<Vec<IpAddr>>>,
-    ) -> Result<IpAddr, ConfigError> {
+    /// The first of its addresses that is of the preferred family, or else the first one. `option` is what named the
+    /// interface.
+    fn address(&self, option: &str, addresses: std::io::Result<Option<Vec<IpAddr>>>) -> Result<IpAddr, ConfigError> {
         let name = &self.name;
-        let found = match addresses(name) {
+        let found = match addresses {
             Ok(Some(found)) => found,
             Ok(None) => return error(format!("Configured {option} \"{name}\" could not be found")),
             Err(cause) => return error(format!("Configured {option} \"{name}\" caused an exception: {cause}")),
@@ -74,13 +71,14 @@ impl Interface {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::net::{Ipv4Addr, Ipv6Addr};
 
     /// `lo` has an address of each family, `six` has two of IPv6, `none` has none, `broken` is not told.
     fn addresses(name: &str) -> std::io::Result<Option<Vec<IpAddr>>> {
-        let list = |addresses: &[&str]| addresses.iter().map(|text| text.parse().expect("an address")).collect();
+        let link_local = |host| IpAddr::from(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, host));
         match name {
-            "lo" => Ok(Some(list(&["127.0.0.1", "::1"]))),
-            "six" => Ok(Some(list(&["fe80::1", "fe80::2"]))),
+            "lo" => Ok(Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()])),
+            "six" => Ok(Some(vec![link_local(1), link_local(2)])),
             "none" => Ok(Some(Vec::new())),
             "broken" => Err(std::io::Error::other("no permission")),
             _ => Ok(None),
