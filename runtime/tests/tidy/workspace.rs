@@ -172,6 +172,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["replica"],
             &["coordinator", "planning"],
             &["operations"],
+            &["stream"],
             &["definitions", "virtual_tables"],
             &["execute", "metadata"],
             &["dispatch"],

@@ -12,7 +12,8 @@
 //! 3. `shard_state`: the actor, made of parts with their own state.
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
 //!    acknowledgements.
-//! 5. `operations` of operators and background tasks; `planning` of statements; `definitions` (DDL, TRUNCATE);
+//! 5. `operations` of operators and background tasks; `stream`: data from other nodes; `planning` of statements;
+//!    `definitions` (DDL, TRUNCATE);
 //!    `virtual_tables`; `execute`: running CQL statements; `metadata`: this node's part in what the cluster agrees on.
 //! 6. `dispatch`: messages in, and what serves them. `start`: starting all cores together.
 //!
@@ -44,6 +45,7 @@ mod shard_state;
 mod start;
 mod start_error;
 mod statements;
+mod stream;
 mod verbs;
 mod virtual_tables;
 
