@@ -3,6 +3,7 @@
 use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata};
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A change of the metadata.
@@ -240,7 +241,8 @@ impl Command {
                 metadata.partitioner.clone_from(partitioner);
                 metadata.schema_version = *schema_version;
                 metadata.schema_timestamp = *schema_timestamp;
-                metadata.members.insert(*host_id, Member { state: MemberState::Normal, ..Member::clone(member) });
+                let first = Member { state: MemberState::Normal, ..Member::clone(member) };
+                metadata.members.insert(*host_id, Arc::new(first));
                 Ok(())
             }
             Command::Join { host_id, member } => join(metadata, *host_id, member),
@@ -300,7 +302,7 @@ fn join(metadata: &mut Metadata, host_id: Uuid, member: &Member) -> Result<(), R
             return Err(Rejected::TokenTaken { token: token.clone(), owner });
         }
     }
-    metadata.members.insert(host_id, Member { state: MemberState::Joining, ..member.clone() });
+    metadata.members.insert(host_id, Arc::new(Member { state: MemberState::Joining, ..member.clone() }));
     Ok(())
 }
 
@@ -318,8 +320,8 @@ fn restart(metadata: &mut Metadata, host_id: Uuid, now: &Member) -> Result<(), R
     }
     free_address(metadata, host_id, now.address)?;
     let member = metadata.members.get_mut(&host_id).ok_or(Rejected::UnknownMember(host_id))?;
-    let Member { state, data_center, rack, tokens, .. } = member.clone();
-    *member = Member { state, data_center, rack, tokens, ..now.clone() };
+    let Member { state, data_center, rack, tokens, .. } = Member::clone(member);
+    *member = Arc::new(Member { state, data_center, rack, tokens, ..now.clone() });
     Ok(())
 }
 
@@ -328,7 +330,7 @@ fn advance(metadata: &mut Metadata, host_id: Uuid, from: MemberState, to: Member
     if member.state != from {
         return Err(Rejected::WrongState { host_id, state: member.state });
     }
-    member.state = to;
+    Arc::make_mut(member).state = to;
     Ok(())
 }
 

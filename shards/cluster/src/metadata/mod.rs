@@ -22,6 +22,7 @@ use model::{Partitioner, RingToken, ShardMap};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The version of the encoding of [`Metadata`] and [`Command`], their first byte.
@@ -48,8 +49,8 @@ pub struct Metadata {
     pub schema_version: Uuid,
     /// The timestamp of the last change of the schema, microseconds since 1970.
     pub schema_timestamp: i64,
-    /// The members, by host id.
-    pub members: BTreeMap<Uuid, Member>,
+    /// The members, by host id. Those that an entry leaves as they were are shared with the metadata before it.
+    pub members: BTreeMap<Uuid, Arc<Member>>,
     /// The host ids of nodes that have left.
     pub left: BTreeSet<Uuid>,
     /// The tables that members still have to truncate, because they were down: by host id and id of the table, the
@@ -112,7 +113,7 @@ impl Metadata {
 
     /// The member that has an address for other nodes.
     pub fn member_at(&self, address: SocketAddr) -> Option<(Uuid, &Member)> {
-        self.members.iter().find(|(_, member)| member.address == address).map(|(id, member)| (*id, member))
+        self.members.iter().find(|(_, member)| member.address == address).map(|(id, member)| (*id, &**member))
     }
 
     /// The member that has a token in its textual form.
@@ -125,7 +126,7 @@ impl Metadata {
     /// yet.
     pub fn nodes(&self) -> Vec<Node> {
         let Some(partitioner) = Partitioner::named(&self.partitioner) else { return Vec::new() };
-        let node = |(id, member): (&Uuid, &Member)| Node {
+        let node = |(id, member): (&Uuid, &Arc<Member>)| Node {
             tokens: match member.state {
                 MemberState::Joining => Vec::new(),
                 MemberState::Normal | MemberState::Leaving => member.tokens_in(partitioner),
@@ -138,7 +139,7 @@ impl Metadata {
     /// The members in the order of their host ids, as nodes with all tokens that they own or claim.
     pub fn claims(&self) -> Vec<Node> {
         let Some(partitioner) = Partitioner::named(&self.partitioner) else { return Vec::new() };
-        let node = |(id, member): (&Uuid, &Member)| Node {
+        let node = |(id, member): (&Uuid, &Arc<Member>)| Node {
             tokens: member.tokens_in(partitioner),
             ..member.node(*id, partitioner)
         };
@@ -169,6 +170,16 @@ impl Metadata {
 }
 
 impl Member {
+    /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Decodes what [`Member::encode`] gave.
+    pub fn decode(bytes: &[u8]) -> Result<Member, DecodeError> {
+        decode(bytes)
+    }
+
     /// It as a node, without tokens.
     pub fn node(&self, host_id: Uuid, partitioner: Partitioner) -> Node {
         Node {

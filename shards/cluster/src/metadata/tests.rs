@@ -146,7 +146,7 @@ fn a_schema_change_names_the_version_that_it_changes() {
 fn a_cluster_has_at_most_so_many_members() {
     let mut metadata = after(&[create()]);
     for n in 1..MEMBERS_MAX as u128 {
-        metadata.members.insert(Uuid::from_u128(1_000 + n), member(4, &[]));
+        metadata.members.insert(Uuid::from_u128(1_000 + n), std::sync::Arc::new(member(4, &[])));
     }
     assert_eq!(refusal(&metadata, &join(2, &["20"])), Rejected::TooManyMembers);
     metadata.members.remove(&Uuid::from_u128(1_001));
@@ -188,6 +188,27 @@ fn encoded_forms_keep_their_bytes() {
     assert_eq!(hex(&owe(&[2]).encode()), format!("0108{owed}"));
     let finished = Command::FinishTruncations { host_id: id(2), epoch: 300 };
     assert_eq!(hex(&finished.encode()), "01091000000000000000000000000000000002ac02");
+}
+
+#[test]
+fn a_member_alone_is_encoded_as_within_its_command() {
+    let two = member(2, &["20"]);
+    assert_eq!(Member::decode(&two.encode()), Ok(two.clone()));
+    assert!(join(2, &["20"]).encode().ends_with(&two.encode()[1..]));
+    for cut in 0..two.encode().len() {
+        assert!(Member::decode(&two.encode()[..cut]).is_err(), "cut at {cut}");
+    }
+    assert_eq!(Member::decode(&[9, 0]), Err(DecodeError::Version(9)));
+}
+
+#[test]
+fn members_that_an_entry_leaves_alone_are_shared() {
+    let before = after(&[create(), join(2, &["20"])]);
+    let mut metadata = before.clone();
+    metadata.apply(3, &Command::FinishJoin { host_id: id(2) }).expect("joined");
+    assert!(std::sync::Arc::ptr_eq(&before.members[&id(1)], &metadata.members[&id(1)]));
+    assert_eq!(before.members[&id(2)].state, MemberState::Joining, "the value before is as it was");
+    assert_eq!(metadata.members[&id(2)].state, MemberState::Normal);
 }
 
 /// The truncation of a table, owed by these nodes.

@@ -5,10 +5,12 @@
 //! to time, so a leader that dies in the middle is followed by one that goes on.
 
 use crate::shard_state::Shard;
-use cluster::metadata::{MemberState, Metadata};
+use cluster::metadata::{Member, MemberState, Metadata};
+use cluster::topology::NodeIndex;
 use consensus::{Candidate, Group, ProposeError, choose_voters};
 use runtime::sync::race;
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -67,16 +69,15 @@ async fn arrange(shard: &Shard, group: &Group, metadata: &Metadata) -> Result<()
 /// The members that may vote: those that are part of the ring.
 fn candidates(shard: &Shard, metadata: &Metadata) -> Vec<Candidate> {
     let topology = shard.topology();
-    let is_alive = |id: &Uuid| {
-        let at = topology.nodes().iter().position(|node| node.host_id == *id);
-        at.is_some_and(|at| topology.live().contains(cluster::topology::NodeIndex(at as u16)))
-    };
+    let nodes = topology.nodes().iter().zip((0..).map(NodeIndex));
+    let live: BTreeSet<Uuid> =
+        nodes.filter(|(_, at)| topology.live().contains(*at)).map(|(node, _)| node.host_id).collect();
     let normal = metadata.members.iter().filter(|(_, member)| member.state == MemberState::Normal);
-    let candidate = |(id, member): (&Uuid, &cluster::metadata::Member)| Candidate {
+    let candidate = |(id, member): (&Uuid, &Arc<Member>)| Candidate {
         node: *id,
         data_centre: member.data_center.clone(),
         rack: member.rack.clone(),
-        alive: is_alive(id),
+        alive: live.contains(id),
     };
     normal.map(candidate).collect()
 }

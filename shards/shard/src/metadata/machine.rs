@@ -1,8 +1,7 @@
 //! Applying what the cluster has agreed on: [`consensus::StateMachine`].
 
-use super::rows::{Slot, slot_written};
 use super::snapshot::{self, Snapshot};
-use super::{owed_truncations, peer_rows};
+use super::{owed_truncations, peer_rows, stored_metadata};
 use crate::definitions::step::{self, Prepared, Step};
 use crate::schema::local;
 use crate::shard_state::Shard;
@@ -10,6 +9,7 @@ use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
 use cluster::topology::Node;
 use consensus::{StateMachine, StoreError};
 use model::{Failure, Partitioner, RingToken, ShardMap};
+use runtime::sync::join_all;
 use uuid::Uuid;
 
 /// The metadata and the schema of this node.
@@ -56,19 +56,21 @@ impl Machine {
         let shard = &self.shard;
         let timestamp = shard.clock().timestamp();
         let before = shard.metadata().current();
-        for mutation in peer_rows::changes(&shard.schema(), shard.host_id(), (&before, &metadata), timestamp) {
-            shard.store().apply(mutation, true).await.map_err(|error| StoreError(error.to_string()))?;
-        }
+        let rows = peer_rows::changes(&shard.schema(), shard.host_id(), (&before, &metadata), timestamp);
+        let written = join_all(rows.into_iter().map(|row| shard.store().apply(row, true)).collect()).await;
+        written.into_iter().collect::<Result<(), _>>().map_err(|error| StoreError(error.to_string()))?;
         if let Some(tokens) = new_tokens(shard, &before, &metadata) {
             let own = &shard.identity().tokens;
             let changed = local::tokens_changed(&shard.schema(), (own, &tokens), timestamp);
             shard.store().apply(changed, true).await.map_err(|error| StoreError(error.to_string()))?;
         }
         owed_truncations::make(shard, &metadata, before.epoch).await.map_err(failed)?;
-        let stored = slot_written(&shard.schema(), Slot::Metadata, metadata.encode(), timestamp);
+        let stored = stored_metadata::written(&shard.schema(), &before, &metadata, timestamp);
         shard.store().apply(stored, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))?;
-        place(shard, &metadata).await?;
+        if metadata.members_epoch != before.members_epoch {
+            place(shard, &metadata).await?;
+        }
         owed_truncations::announce(shard, &before, &metadata).await.map_err(failed)?;
         runtime::fault::believe(metadata.cluster_id.as_u128(), metadata.epoch, || {
             runtime::hash64(&Snapshot::encode(&metadata, &shard.schema_ref()))

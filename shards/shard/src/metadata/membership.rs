@@ -5,8 +5,8 @@ use super::log_store::TableLog;
 use super::machine::{Machine, nodes_here, place};
 use super::owed_truncations;
 use super::peers::PeerTransport;
-use super::rows::{Slot, read_slot, slot_written};
 use super::snapshot;
+use super::stored_metadata::{self, Found};
 use crate::messages::admin::Members;
 use crate::schema;
 use crate::schema::local::{Identity, RELEASE_VERSION};
@@ -32,8 +32,7 @@ pub(crate) async fn stored_members(
     schema: &Schema,
     identity: &Identity,
 ) -> Result<Option<Members>, StartError> {
-    let Some(stored) = read_slot(store, schema, Slot::Metadata).await? else { return Ok(None) };
-    let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
+    let Some(Found { metadata, .. }) = stored_metadata::read(store, schema).await? else { return Ok(None) };
     let nodes = nodes_here(&metadata, identity.host_id, schema.partitioner);
     let here = nodes.iter().position(|node| node.host_id == identity.host_id);
     Ok(here.map(|here| Members { epoch: metadata.members_epoch, nodes, here: NodeIndex(here as u16) }))
@@ -62,8 +61,9 @@ pub(super) fn own_member(shard: &Shard) -> Member {
 pub(crate) async fn note_joining(store: &Store, schema: &Schema, config: &crate::Config) -> Result<(), StartError> {
     let own = config.storage_address();
     if config.seeds.iter().any(|seed| *seed != own) {
-        let none = Metadata::default().encode();
-        store.apply(slot_written(schema, Slot::Metadata, none, runtime::wall_micros()), true).await.map_err(failed)?;
+        let none = Metadata::default();
+        let stored = stored_metadata::written(schema, &none, &none, runtime::wall_micros());
+        store.apply(stored, true).await.map_err(failed)?;
         store.sync().await.map_err(failed)?;
     }
     Ok(())
@@ -73,11 +73,16 @@ pub(crate) async fn note_joining(store: &Store, schema: &Schema, config: &crate:
 /// before there were clusters, becomes a cluster of one; any other one that belongs to none has to join
 /// ([`Shard::join_cluster`]).
 pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
-    let stored = read_slot(shard.store(), &shard.schema(), Slot::Metadata).await?;
+    let stored = stored_metadata::read(shard.store(), &shard.schema()).await?;
     let must_join = stored.is_some() && !shard.other_seeds().is_empty();
-    if let Some(stored) = stored {
-        let metadata = Metadata::decode(&stored).map_err(|error| StartError::Corrupt(error.to_string()))?;
+    if let Some(Found { metadata, in_rows }) = stored {
         check_unchanged(shard, &metadata)?;
+        if !in_rows {
+            let all =
+                stored_metadata::written(&shard.schema(), &Metadata::default(), &metadata, shard.clock().timestamp());
+            shard.store().apply(all, true).await.map_err(failed)?;
+            shard.store().sync().await.map_err(failed)?;
+        }
         place(shard, &metadata).await.map_err(failed)?;
         owed_truncations::announce(shard, &Metadata::default(), &metadata).await.map_err(failed)?;
         shard.metadata().advance(metadata);
@@ -157,7 +162,7 @@ pub(super) async fn announce_restart(shard: &Shard) -> Result<(), ProposalError>
     let (metadata, host_id) = (shard.metadata().current(), shard.host_id());
     let Some(known) = metadata.members.get(&host_id) else { return Ok(()) };
     let now = Member { state: known.state, tokens: known.tokens.clone(), ..own_member(shard) };
-    if *known == now {
+    if **known == now {
         return Ok(());
     }
     let restart = Command::Restart { host_id, member: Box::new(now) };

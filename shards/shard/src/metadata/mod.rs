@@ -24,3 +24,4 @@ mod peer_rows;
 pub(crate) mod peers;
 mod rows;
 mod snapshot;
+mod stored_metadata;

@@ -3,6 +3,7 @@
 //! A node that joins has no row before it owns ranges, and one that has left has none any more, as in Cassandra. The
 //! version of the schema is the cluster's: what is answered is served by every node that is up.
 
+use super::stored_metadata::is_same;
 use crate::schema::cells::RowWriter;
 use crate::schema::local::inet;
 use crate::schema::rows::system_table;
@@ -10,6 +11,7 @@ use cluster::metadata::{Member, MemberState, Metadata};
 use model::row::Deletion;
 use model::{Mutation, MutationBuilder, Schema};
 use std::net::IpAddr;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The changes of both tables on the node `own` when the metadata become `after`. `timestamp` is in microseconds.
@@ -20,21 +22,26 @@ pub(super) fn changes(
     timestamp: i64,
 ) -> Vec<Mutation> {
     let version_is_new = before.schema_version != after.schema_version;
-    let row_of = |metadata: &Metadata, id: &Uuid| metadata.members.get(id).filter(|member| has_row(member)).cloned();
     let mut mutations = Vec::new();
     for (id, member) in before.members.iter().filter(|(id, member)| **id != own && has_row(member)) {
         let address = member.address.ip();
-        let stays = row_of(after, id).is_some_and(|after| after.address.ip() == address);
+        let stays = row_of(after, *id).is_some_and(|after| after.address == member.address);
         if !stays {
             mutations.push(gone(schema, address, timestamp - 1));
         }
     }
     for (id, member) in after.members.iter().filter(|(id, member)| **id != own && has_row(member)) {
-        if version_is_new || row_of(before, id).as_ref() != Some(member) {
+        if row_of(before, *id).is_none_or(|before| !is_same(before, member)) {
             mutations.push(written(schema, *id, member, after.schema_version, timestamp));
+        } else if version_is_new {
+            mutations.push(version_written(schema, member, after.schema_version, timestamp));
         }
     }
     mutations
+}
+
+fn row_of(metadata: &Metadata, host_id: Uuid) -> Option<&Arc<Member>> {
+    metadata.members.get(&host_id).filter(|member| has_row(member))
 }
 
 fn has_row(member: &Member) -> bool {
@@ -74,6 +81,18 @@ fn written(schema: &Schema, host_id: Uuid, member: &Member, schema_version: Uuid
     mutation.finish()
 }
 
+/// The version of the schema alone, in rows that are there.
+fn version_written(schema: &Schema, member: &Member, schema_version: Uuid, timestamp: i64) -> Mutation {
+    let mut mutation = MutationBuilder::new(schema.partitioner, &inet(member.address.ip()));
+    let port = i32::from(member.address.port()).to_be_bytes();
+    for (name, clustering) in [("peers", &[][..]), ("peers_v2", &[&port[..]])] {
+        let table = system_table(schema, "system", name);
+        let mut row = RowWriter::new(table, clustering, timestamp);
+        row.set("schema_version", schema_version.into_bytes()).finish(mutation.table(table.id));
+    }
+    mutation.finish()
+}
+
 fn gone(schema: &Schema, address: IpAddr, timestamp: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(schema.partitioner, &inet(address));
     let deletion = Deletion { timestamp, local_deletion_time: timestamp.div_euclid(1_000_000) };
@@ -107,7 +126,7 @@ mod tests {
     }
 
     fn metadata(members: &[(u8, MemberState)]) -> Metadata {
-        let members = members.iter().map(|(n, state)| (Uuid::from_u128(u128::from(*n)), member(*n, *state)));
+        let members = members.iter().map(|(n, state)| (Uuid::from_u128(u128::from(*n)), Arc::new(member(*n, *state))));
         Metadata { members: members.collect(), ..Metadata::default() }
     }
 
@@ -133,8 +152,18 @@ mod tests {
         let mut altered = both.clone();
         altered.schema_version = Uuid::from_u128(9);
         assert_eq!(changed(&both, &altered), [2], "the version of the schema");
+        let schema = system_schema(Partitioner::Murmur3);
+        let lengths = [(&alone, &both), (&both, &altered)].map(|pair| {
+            let changes = changes(&schema, Uuid::from_u128(1), pair, 5_000_000);
+            changes.iter().map(|mutation| mutation.bytes().len()).sum::<usize>()
+        });
+        assert!(lengths[1] * 2 < lengths[0], "nothing but the version is written: {lengths:?}");
         let mut moved = both.clone();
-        moved.members.insert(Uuid::from_u128(2), member(7, Normal));
+        moved.members.insert(Uuid::from_u128(2), Arc::new(member(7, Normal)));
         assert_eq!(changed(&both, &moved), [2, 7], "the old row goes, a new one comes");
+        let mut other_port = member(2, Normal);
+        other_port.address.set_port(7001);
+        moved.members.insert(Uuid::from_u128(2), Arc::new(other_port));
+        assert_eq!(changed(&both, &moved), [2, 2], "the port is part of a row's key in peers_v2");
     }
 }

@@ -1,4 +1,4 @@
-//! The two hidden tables of `system` that hold the metadata and their log.
+//! Two hidden tables of `system` that hold the log of the metadata, and single values.
 //!
 //! | table | partition | rows |
 //! |---|---|---|
@@ -7,7 +7,8 @@
 //! | `helenus_metadata_log` | `snapshot 0`, `snapshot 1` | one per part of a snapshot: its number and its bytes |
 //!
 //! A snapshot may be longer than a mutation. It is written in parts to the partition that is not in use, and is the
-//! snapshot once the slot names that partition.
+//! snapshot once the slot names that partition. The slot of the metadata is part of what [`super::stored_metadata`]
+//! writes.
 
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, RowWriter, read_partition};
@@ -39,7 +40,7 @@ pub(super) enum Slot {
 }
 
 impl Slot {
-    fn key(self) -> &'static [u8] {
+    pub(super) fn key(self) -> &'static [u8] {
         match self {
             Slot::Metadata => b"metadata",
             Slot::Vote => b"vote",
@@ -60,10 +61,15 @@ pub(super) async fn read_slot(store: &Store, schema: &Schema, slot: Slot) -> Res
 
 /// The change that replaces a slot.
 pub(super) fn slot_written(schema: &Schema, slot: Slot, value: Vec<u8>, timestamp: i64) -> Mutation {
-    let table = system_table(schema, "system", METADATA);
     let mut mutation = MutationBuilder::new(schema.partitioner, slot.key());
-    RowWriter::new(table, &[], timestamp).set("value", value).finish(mutation.table(table.id));
+    slot_row(schema, value, timestamp, &mut mutation);
     mutation.finish()
+}
+
+/// Adds the row that replaces a slot to a change of the slot's partition.
+pub(super) fn slot_row(schema: &Schema, value: Vec<u8>, timestamp: i64, mutation: &mut MutationBuilder) {
+    let table = system_table(schema, "system", METADATA);
+    RowWriter::new(table, &[], timestamp).set("value", value).finish(mutation.table(table.id));
 }
 
 /// The records of a partition in order, each with its index.

@@ -18,6 +18,8 @@ const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!(
 
 /// The table of `system` that holds what the cluster agrees on, and this node's part in agreeing.
 pub(crate) const METADATA: &str = "helenus_metadata";
+/// The table of `system` that holds the members of the cluster, as this node knows them.
+pub(crate) const METADATA_MEMBERS: &str = "helenus_metadata_members";
 /// The table of `system` that holds the log of what the cluster agrees on.
 pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
 
@@ -26,8 +28,13 @@ const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
 /// cluster's metadata.
-const HIDDEN_TABLES: [(&str, &str); 4] =
-    [EXTENSIONS, ("system_schema", column_ids::TABLE), ("system", METADATA), ("system", METADATA_LOG)];
+const HIDDEN_TABLES: [(&str, &str); 5] = [
+    EXTENSIONS,
+    ("system_schema", column_ids::TABLE),
+    ("system", METADATA),
+    ("system", METADATA_MEMBERS),
+    ("system", METADATA_LOG),
+];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
