@@ -14,7 +14,8 @@
 //! 4. [`index`]: hidden tables that lead from values to rows. `sstables`: files, block cache, writers, transactions.
 //! 5. `tables`: what the shard knows of each table. `read`: reads; `write`: where a mutation goes; `recovery`: what a
 //!    start loads and replays.
-//! 6. [`compaction`], `flush`, `indexing`, `operations` (imports, snapshots, splits, checks).
+//! 6. [`compaction`], `flush`, `indexing`, `operations` (imports, snapshots, splits, checks,
+//!    streams).
 //! 7. [`store`] composes them; [`batch_log`] keeps batches in a table of the store.
 
 pub mod batch_log;
@@ -48,7 +49,7 @@ pub use faults::{Fault, FaultKind};
 pub use guards::logged_thresholds::{LoggedThreshold, LoggedThresholds};
 pub use memtable::partitions::PrefetchStage;
 pub use operations::split::{PartNames, Parts};
-pub use operations::{import, snapshot, verify};
+pub use operations::{import, snapshot, streams, verify};
 pub use options::{FlushCompression, Options, SstableOptions, SyncMode};
 pub use partition_locks::PartitionLockGuard;
 pub use sstable::{Component, Descriptor, Version};

@@ -44,6 +44,12 @@ impl Throttle {
         }
     }
 
+    /// Counts `bytes` as taken without waiting.
+    pub fn charge(&self, bytes: u64) {
+        self.look();
+        self.owed_bytes.set(self.owed_bytes.get().saturating_add(bytes));
+    }
+
     /// Deducts the bytes that the time since the last call has paid for.
     fn look(&self) {
         let now = runtime::now();

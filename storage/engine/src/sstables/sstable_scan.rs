@@ -26,7 +26,12 @@ pub(crate) struct SstableScan {
 impl SstableScan {
     /// A cursor over all rows of an SSTable.
     pub(crate) fn new(sstable: Rc<OpenSstable>) -> SstableScan {
-        let cursor = sstable.reader.scan(TokenRange::FULL);
+        SstableScan::of_range(sstable, TokenRange::FULL)
+    }
+
+    /// A cursor over the partitions of an SSTable that lie in a range.
+    pub(crate) fn of_range(sstable: Rc<OpenSstable>, range: TokenRange) -> SstableScan {
+        let cursor = sstable.reader.scan(range);
         SstableScan { sstable, cursor, ahead: None, read_bytes: 0 }
     }
 

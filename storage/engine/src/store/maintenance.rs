@@ -7,6 +7,7 @@ use crate::error::Error;
 use crate::operations::key_sstables::sstables_with;
 use crate::operations::snapshot;
 use crate::operations::split::{PartNames, Parts};
+use crate::operations::streams::{self, source::StreamView};
 use crate::operations::verify::{self, Check, Invalid};
 use crate::tables::size_estimates::{SizeEstimate, size_estimates};
 use crate::tables::statistics::TableStatistics;
@@ -182,6 +183,26 @@ impl Store {
             self.parts.compactor.want(table);
             self.parts.splits.notify();
         }
+    }
+
+    /// Holds the SSTables of a table that overlap some ranges, with all that was acknowledged before; those that lie
+    /// within the ranges are to be given as they are if `whole`.
+    ///
+    /// # Errors
+    /// The disk's; the table is not known.
+    pub async fn open_stream(&self, table: TableId, ranges: &[TokenRange], whole: bool) -> Result<StreamView, Error> {
+        self.flush(table).await?;
+        let parts = &self.parts;
+        let _pass = parts.gate.enter().ok_or(Error::Closing)?;
+        StreamView::new(&parts.tables, &parts.files, &parts.faults, &parts.gate, table, ranges, whole)
+    }
+
+    /// How many SSTables of a table overlap some ranges, and about how many bytes of them, memtables included.
+    ///
+    /// # Errors
+    /// The table is not known.
+    pub fn measure_stream(&self, table: TableId, ranges: &[TokenRange]) -> Result<(u64, u64), Error> {
+        streams::source::measure(&self.parts.tables, table, ranges)
     }
 
     /// After the start: from now on [`Store::next_foreign`] gives foreign SSTables. `released`: what was replayed is in

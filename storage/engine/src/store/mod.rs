@@ -28,6 +28,7 @@ use crate::indexing::{Indexes, IndexesParts};
 use crate::memory::MemoryBudget;
 use crate::operations::import::Imports;
 use crate::operations::split::Splits;
+use crate::operations::streams;
 use crate::options::Options;
 use crate::partition_locks::PartitionLocks;
 use crate::read::Reader;
@@ -136,6 +137,7 @@ impl Store {
     /// On shard 0, before any shard loads: finishes or takes back what transactions left in the directories of all
     /// tables, dropped ones among them.
     pub async fn clean(&self) -> Result<(), Error> {
+        streams::directories::clean_outgoing(&self.parts.files.data).await?;
         load::clean(&self.parts.files.data).await
     }
 

@@ -37,7 +37,7 @@ impl SizeEstimate {
 }
 
 /// The part `0.0..=1.0` of the tokens from `first` to `last` that lies in a range, by their first 64 bits.
-fn part_within(range: &TokenRange, first: Token, last: Token) -> f64 {
+pub(crate) fn part_within(range: &TokenRange, first: Token, last: Token) -> f64 {
     let (first, last) = (i128::from(first.0), i128::from(last.0));
     let place = |at: &RingPosition, is_after: bool| i128::from(at.token.token().0) + i128::from(is_after);
     let from = range.start.as_ref().map_or(first, |start| first.max(place(start, start.is_after)));
