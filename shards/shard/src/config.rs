@@ -113,10 +113,47 @@ pub struct Config {
     pub guardrails: Option<Arc<Guardrails>>,
     /// Mutations that other nodes miss.
     pub hints: HintOptions,
+    /// How data is streamed between nodes.
+    pub streams: StreamOptions,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
     pub settings: Arc<BTreeMap<String, Option<String>>>,
+}
+
+/// How data is streamed between nodes. Defaults are Cassandra's.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StreamOptions {
+    /// `stream_throughput_outbound`: bytes per second of ranges that this node sends; 0: no limit.
+    pub throughput: u64,
+    /// `inter_dc_stream_throughput_outbound`: the same, to other data centres.
+    pub far_throughput: u64,
+    /// `entire_sstable_stream_throughput_outbound`: bytes per second of whole SSTables that this node sends; 0: no
+    /// limit.
+    pub whole_throughput: u64,
+    /// `entire_sstable_inter_dc_stream_throughput_outbound`: the same, to other data centres.
+    pub far_whole_throughput: u64,
+    /// `stream_entire_sstables`: whether an SSTable that lies within the ranges is sent as it is.
+    pub whole_sstables: bool,
+    /// `skip_stream_disk_space_check`, negated.
+    pub check_disk_space: bool,
+    /// `streaming_keep_alive_period`: how long a session waits for a sign of life of the other node.
+    pub keep_alive: Duration,
+}
+
+impl Default for StreamOptions {
+    fn default() -> StreamOptions {
+        const RATE: u64 = 24 << 20;
+        StreamOptions {
+            throughput: RATE,
+            far_throughput: RATE,
+            whole_throughput: RATE,
+            far_whole_throughput: RATE,
+            whole_sstables: true,
+            check_disk_space: true,
+            keep_alive: Duration::from_secs(300),
+        }
+    }
 }
 
 /// How mutations are kept for nodes that miss them. Defaults are Cassandra's.
@@ -245,6 +282,7 @@ impl Default for Config {
             disk: DiskThresholds::default(),
             guardrails: None,
             hints: HintOptions::default(),
+            streams: StreamOptions::default(),
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

@@ -49,7 +49,7 @@ mod stream;
 mod verbs;
 mod virtual_tables;
 
-pub use config::{Config, HintOptions};
+pub use config::{Config, HintOptions, StreamOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;
@@ -58,6 +58,7 @@ pub use mailbox::MAILBOX_MESSAGES_MAX;
 pub use messages::Message;
 pub use messages::admin::{HintChange, TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
+pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
 pub use metadata::leaving::{AgreementStatus, RingError};
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
@@ -73,6 +74,7 @@ pub use rows::block::RowBlock;
 pub use schema::system_tables::is_hidden;
 pub use shard_state::Shard;
 pub use start_error::StartError;
+pub use stream::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
 pub use verbs::Verb;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
@@ -169,6 +171,38 @@ impl Shard {
     pub async fn read_fragments(&self, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
         let _pass = self.enter()?;
         coordinator::fragments::read_fragments(self, request).await
+    }
+
+    /// Fetches data from other nodes. To be called on shard 0. See [`StreamPlan`]; what came of an earlier call with
+    /// the same id is not fetched again.
+    ///
+    /// # Errors
+    /// See [`StreamError`].
+    pub async fn fetch(&self, plan: StreamPlan) -> Result<StreamSummary, StreamError> {
+        stream::fetch(self, plan).await
+    }
+
+    /// Forgets what is kept of a plan that has ended. To be called on shard 0.
+    ///
+    /// # Errors
+    /// The disk's.
+    pub async fn forget_fetched(&self, plan: Uuid) -> Result<(), StreamError> {
+        stream::forget(self, plan).await
+    }
+
+    /// What is streamed to and from this node, and was lately, on all its cores.
+    pub async fn stream_progress(&self) -> Result<Vec<StreamProgress>, Failure> {
+        stream::progress(self).await
+    }
+
+    /// Sets a limit of what this node sends, on all its cores.
+    pub async fn set_stream_throughput(&self, change: ThroughputChange) {
+        self.call_all(|| Request::Stream(Box::new(messages::streams::StreamVerb::Change(change)))).await;
+    }
+
+    /// A limit of what this node sends, bytes per second; 0: no limit.
+    pub fn stream_throughput(&self, which: Throughput) -> u64 {
+        self.streams().rate(which)
     }
 
     /// Answers another node's request with the body of the answer. Must be polled to its end, because a write that has

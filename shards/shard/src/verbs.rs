@@ -97,6 +97,16 @@ verbs! {
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.
     ReadRepair = 0x51, "READ_REPAIR_REQ";
+    /// Begin a session of streaming.
+    StreamBegin = 0x60, "STREAM_BEGIN_REQ";
+    /// Return what a session of streaming can send.
+    StreamOffers = 0x61, "STREAM_OFFERS_REQ";
+    /// Return a piece of a file of a session of streaming.
+    StreamChunk = 0x62, "STREAM_CHUNK_REQ";
+    /// Let go of a file of a session of streaming, or of all of them.
+    StreamDone = 0x63, "STREAM_DONE_REQ";
+    /// Return how much there is to be streamed.
+    StreamMeasure = 0x64, "STREAM_MEASURE_REQ";
 }
 
 impl Verb {

@@ -25,6 +25,8 @@ mod hints;
 mod read_repair;
 #[path = "cluster/statements.rs"]
 mod statements;
+#[path = "cluster/streams.rs"]
+mod streams;
 #[path = "cluster/traces.rs"]
 mod traces;
 #[path = "cluster/writes.rs"]

@@ -24,8 +24,10 @@ pub mod features {
     pub const OWED_TRUNCATIONS: u64 = 2;
     /// Its acceptors of Paxos answer a read together with their promise.
     pub const READS_WITH_PROMISES: u64 = 4;
+    /// It gives its SSTables to nodes that fetch them.
+    pub const STREAMS: u64 = 32;
     /// All features of this program.
-    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES;
+    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | STREAMS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -254,7 +254,7 @@ impl Asked {
 }
 
 /// What a node answered, if that has a result.
-fn received(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<Vec<u8>, Refusal> {
+pub(crate) fn received(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<Vec<u8>, Refusal> {
     let failure = match answered {
         Ok(answer) => {
             return match answer::decode(&answer) {

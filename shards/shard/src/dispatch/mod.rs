@@ -18,6 +18,7 @@ use crate::planning::prepared;
 use crate::ports::Unreadable;
 use crate::replica::{self, batches, counters, fragments, list_reads};
 use crate::shard_state::{Handlers, Shard};
+use crate::stream;
 use crate::virtual_tables;
 use engine::PrefetchStage;
 use runtime::ShardId;
@@ -115,6 +116,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         }
         Request::TruncateShard(table) => {
             shard.truncations().note(table, shard.clock().timestamp());
+            shard.streams().void(table);
             let result = shard.store().truncate(table).await;
             Reply::Truncated(result.map_err(|error| replica::failure(&shard.schema(), None, error)))
         }
@@ -147,6 +149,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::Table(verb) => Reply::Table(Box::pin(table_verbs::run(shard, *verb)).await),
         Request::Hints(verb) => Reply::Hints(Box::pin(hints::run(shard, verb)).await),
         Request::Split(request) => Reply::Split(Box::pin(splits::take_part(shard, *request)).await),
+        Request::Stream(verb) => Reply::Stream(Box::pin(stream::run(shard, *verb)).await),
         Request::Traced { began, request } => {
             let served = Box::pin(serve(shard, *request));
             let (reply, events) = shard.traced_for_peer(began, served).await;

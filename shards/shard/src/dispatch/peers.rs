@@ -10,6 +10,7 @@
 
 use crate::coordinator::{cas, counting, hints, read};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
+use crate::messages::streams::{StreamAnswer, StreamVerb};
 use crate::messages::{Reply, Request};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
@@ -242,6 +243,22 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             shard.call(ShardId(0), Request::Truncate(table)).await.done()?;
             Ok(answer::result(|_| ()))
         }
+        Verb::StreamBegin | Verb::StreamOffers | Verb::StreamChunk | Verb::StreamDone | Verb::StreamMeasure => {
+            stream(shard, verb, body).await
+        }
+        _ => Err(Stopped::Unreadable),
+    }
+}
+
+/// Serves a request of streaming, on the core that it names.
+async fn stream(shard: &Shard, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
+    let core = body.first_chunk().map(|core| ShardId(u16::from_le_bytes(*core))).ok_or(Stopped::Unreadable)?;
+    if usize::from(core.0) >= runtime::shard_count() {
+        return Err(Stopped::Unreadable);
+    }
+    let request = Request::Stream(Box::new(StreamVerb::Serve { verb, body }));
+    match shard.call(core, request).await {
+        Reply::Stream(StreamAnswer::Served(answer)) => answer.ok_or(Stopped::Unreadable),
         _ => Err(Stopped::Unreadable),
     }
 }

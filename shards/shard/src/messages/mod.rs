@@ -1,7 +1,7 @@
 //! Messages between cores: requests and their replies.
 //!
-//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`admin`]
-//! (metrics and operators' requests) and [`start`] (steps of starting together, which are not requests).
+//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`streams`],
+//! [`admin`] (metrics and operators' requests) and [`start`] (steps of starting together, which are not requests).
 //!
 //! `mailbox` carries messages, `dispatch` serves requests. Only `execute` knows what a payload means in CQL.
 
@@ -9,6 +9,7 @@ pub(crate) mod admin;
 pub(crate) mod data;
 pub(crate) mod schema;
 pub(crate) mod start;
+pub(crate) mod streams;
 
 use crate::ports::{SchemaChange, Unreadable};
 use crate::query_trace::Events;
@@ -31,6 +32,7 @@ use schema::{Defined, PreparedText};
 use start::StartStep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use streams::{StreamAnswer, StreamVerb};
 use uuid::Uuid;
 
 /// A message as it travels through the mesh between cores.
@@ -176,6 +178,8 @@ pub enum Request {
     Hints(HintVerb),
     /// Take part in splitting a foreign SSTable.
     Split(Box<SplitRequest>),
+    /// Take part in streaming.
+    Stream(Box<StreamVerb>),
     /// A request on behalf of a client's request that is traced.
     Traced {
         /// When the client's request began.
@@ -222,6 +226,8 @@ pub enum Reply {
     Hints(Result<HintAnswer, Failure>),
     /// The answer to [`Request::Split`]: a position in the log, if one was asked for.
     Split(Result<Option<LogPosition>, Failure>),
+    /// The answer to [`Request::Stream`].
+    Stream(StreamAnswer),
     /// The answer to [`Request::Control`].
     Control(Result<Vec<u8>, Unreadable>),
     /// The answer to [`Request::Traced`].

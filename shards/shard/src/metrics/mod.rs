@@ -20,7 +20,7 @@ pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
 pub use pools::stages;
 pub use running::RunningRequest;
-pub use shard_metrics::{HintMetrics, ShardMetrics};
+pub use shard_metrics::{HintMetrics, ShardMetrics, StreamMetrics};
 
 use crate::guards::tombstones::ScanCounts;
 use cluster::speculation::SpeculativeRetry;

@@ -55,6 +55,19 @@ pub struct ShardMetrics {
     pub batches_expired: u64,
     /// Mutations that are kept for other nodes.
     pub hints: HintMetrics,
+    /// Streams to and from other nodes.
+    pub streams: StreamMetrics,
+}
+
+/// What a shard streams. Counts are since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct StreamMetrics {
+    /// Bytes that were sent.
+    pub sent_bytes: u64,
+    /// Bytes that were received and were good.
+    pub received_bytes: u64,
+    /// Sessions in which it sends now.
+    pub sessions: u64,
 }
 
 /// What has become of mutations that other nodes have missed. Counts are since the start.

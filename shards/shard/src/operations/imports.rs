@@ -7,7 +7,7 @@
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;
 use engine::import::{self, Import, Source};
-use model::{Failure, Table};
+use model::{Failure, Table, TableId};
 use runtime::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -117,6 +117,46 @@ async fn take_in(
         source.check(table, options.depth).await.map_err(failure)?;
     }
     let names: Vec<PathBuf> = sources.iter().map(Source::file).collect();
+    let import = place_and_commit(shard, table, own, sources, options).await?;
+    tracing::info!(table = %table.full_name(), ?names, "imported");
+    if let Err(error) = import.finish().await {
+        tracing::warn!(%error, ?directories, "imported files stay where they came from");
+    }
+    Ok(())
+}
+
+/// Takes SSTables that were streamed into directories that only hold those, and moves their files. To be called within
+/// a turn of definitions.
+///
+/// # Errors
+/// The table is not known, or the disk's: what was not taken stays in its directory.
+pub(crate) async fn take_streamed(shard: &Shard, table: TableId, directories: &[PathBuf]) -> Result<(), Failure> {
+    let table = shard.schema().table_by_id(table).cloned();
+    let table = table.ok_or_else(|| Failure::server("the table was dropped meanwhile"))?;
+    let data = shard.config().directories.all();
+    let own: Vec<PathBuf> = data.iter().map(|data| engine::directory_of(data, &table)).collect();
+    let options = ImportOptions { depth: Depth::Quick, keep_level: false, keep_repaired: true, copy: false };
+    for some in directories.chunks(import::SSTABLES_MAX) {
+        let sources = import::list(some).await.map_err(failure)?;
+        if sources.is_empty() {
+            continue;
+        }
+        let import = place_and_commit(shard, &table, &own, sources, &options).await?;
+        if let Err(error) = import.finish().await {
+            tracing::warn!(%error, table = %table.full_name(), "streamed files stay where they came to");
+        }
+    }
+    Ok(())
+}
+
+/// Makes SSTables a table's, with everything but removing them from where they came from.
+async fn place_and_commit(
+    shard: &Shard,
+    table: &Table,
+    own: &[PathBuf],
+    sources: Vec<Source>,
+    options: &ImportOptions,
+) -> Result<Import, Failure> {
     let mut places = Vec::new();
     for answer in shard.on_every_shard(TableVerb::LogPlace).await? {
         if let TableAnswer::Place(place) = answer {
@@ -135,11 +175,7 @@ async fn take_in(
         return Err(failure(error).unknown());
     }
     end(shard, table, true).await?;
-    tracing::info!(table = %table.full_name(), ?names, "imported");
-    if let Err(error) = import.finish().await {
-        tracing::warn!(%error, ?directories, "imported files stay where they came from");
-    }
-    Ok(())
+    Ok(import)
 }
 
 async fn end(shard: &Shard, table: &Table, committed: bool) -> Result<(), Failure> {

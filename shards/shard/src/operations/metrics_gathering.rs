@@ -4,7 +4,7 @@ use crate::messages::admin::{MetricsReply, MetricsRequest};
 use crate::messages::{Reply, Request, unexpected};
 use crate::metrics::operations::Operation;
 use crate::metrics::pools::{STAGES, stages};
-use crate::metrics::{HintMetrics, Measure, RequestMetrics, ShardMetrics, TableMetrics};
+use crate::metrics::{HintMetrics, Measure, RequestMetrics, ShardMetrics, StreamMetrics, TableMetrics};
 use crate::ports::{Activity, Observation};
 use crate::shard_state::Shard;
 use model::Failure;
@@ -103,6 +103,11 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         batches_replayed: metrics.batches_replayed.get(),
         batches_expired: metrics.batches_expired.get(),
         hints: of_hints(shard),
+        streams: StreamMetrics {
+            sent_bytes: shard.streams().sent_bytes.get(),
+            received_bytes: shard.streams().received_bytes.get(),
+            sessions: shard.streams().sessions() as u64,
+        },
     }
 }
 

@@ -12,6 +12,7 @@
 //! | `counters` | changes of counters, and what their leader answers |
 //! | `relays` | mutations that one node passes on to others |
 //! | `hints` | mutations that a node has missed |
+//! | `streams` | sessions of streaming and the files that they send |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -32,3 +33,4 @@ pub(crate) mod paxos;
 pub(crate) mod reads;
 pub(crate) mod relays;
 pub(crate) mod rows;
+pub(crate) mod streams;

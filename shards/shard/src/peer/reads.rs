@@ -137,7 +137,7 @@ fn push_command(out: &mut Vec<u8>, command: &ReadCommand, bytes_max: usize, plac
     }
 }
 
-fn push_position(out: &mut Vec<u8>, position: Option<&RingPosition>) {
+pub(super) fn push_position(out: &mut Vec<u8>, position: Option<&RingPosition>) {
     match position {
         None => out.push(0),
         Some(RingPosition { token, is_after }) => {
@@ -257,7 +257,7 @@ fn command(reader: &mut Reader<'_>, partitioner: Partitioner) -> Option<(ReadCom
     Some((command, bytes_max, flags & PLACES != 0, core))
 }
 
-fn position(reader: &mut Reader<'_>, partitioner: Partitioner) -> Option<Option<RingPosition>> {
+pub(super) fn position(reader: &mut Reader<'_>, partitioner: Partitioner) -> Option<Option<RingPosition>> {
     let is_after = match reader.u8()? {
         0 => return Some(None),
         1 => false,

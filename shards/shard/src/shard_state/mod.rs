@@ -20,6 +20,7 @@ mod partition_locks;
 mod placement_registry;
 pub(crate) mod relayed_writes;
 mod schema_registry;
+pub(crate) mod streams;
 mod tracing;
 mod truncations;
 mod writes_behind;
@@ -59,6 +60,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
+use streams::Streams;
 use truncations::Truncations;
 use uuid::Uuid;
 use writes_behind::WritesBehind;
@@ -97,6 +99,7 @@ struct Inner {
     writes_behind: WritesBehind,
     relayed_writes: RelayedWrites,
     hints: Hints,
+    streams: Streams,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
     gate: Gate,
@@ -224,6 +227,7 @@ impl Shard {
             writes_behind: WritesBehind::default(),
             relayed_writes: RelayedWrites::default(),
             hints: Hints::new(config.hints_directory(), config.hints.clone()),
+            streams: Streams::new(&config.streams),
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
@@ -356,6 +360,21 @@ impl Shard {
     /// Mutations that other nodes have missed.
     pub(crate) fn hints(&self) -> &Hints {
         &self.inner.hints
+    }
+
+    /// Sessions of streaming and what is known of their progress.
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.inner.streams
+    }
+
+    /// Whether the node is stopping.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.inner.gate.is_closed()
+    }
+
+    /// Shut when the node stops.
+    pub(crate) fn gate(&self) -> &Gate {
+        &self.inner.gate
     }
 
     pub(crate) fn truncations(&self) -> &Truncations {

@@ -15,6 +15,11 @@ impl Truncations {
         *last = micros.max(*last);
     }
 
+    /// When a table was truncated last, microseconds since 1970.
+    pub(crate) fn last(&self, table: TableId) -> Option<i64> {
+        self.0.borrow().get(&table).copied()
+    }
+
     /// Whether what was written at `micros` was removed by the table's last truncation.
     pub(crate) fn covers(&self, table: TableId, micros: i64) -> bool {
         self.0.borrow().get(&table).is_some_and(|last| micros <= *last)

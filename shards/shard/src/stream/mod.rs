@@ -1,28 +1,86 @@
 //! Streaming: SSTables, or ranges of them, from other nodes.
 //!
-//! [`fetch`] is what operations on the ring call. The receiver leads: it asks for what it lacks and may ask again.
+//! The receiver leads. It asks for what it lacks and may ask again, so that the end of a link, or of either side, costs
+//! what was under way and nothing else.
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `plan` | what is fetched, and what comes of it |
+//! | `fetch` | carrying out a plan, on shard 0 |
+//! | `receive` | one core receives from one core of another node |
+//! | `source` | what a core answers to those that receive |
+//!
+//! How SSTables are taken from a table, and how they are written and checked, is in [`engine::streams`]; the bytes of
+//! requests are in [`crate::peer::streams`].
 
-#![allow(dead_code, unused_imports, reason = "operations on the ring are to use it")]
-
+mod fetch;
 mod plan;
+mod receive;
+mod source;
 
-pub(crate) use plan::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
+pub use plan::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
 
+use crate::messages::streams::{StreamAnswer, StreamProgress, StreamVerb};
+use crate::messages::{Reply, Request, unexpected};
+use crate::operations::table_verbs::part_of;
 use crate::shard_state::Shard;
+use model::Failure;
+use uuid::Uuid;
 
-/// Fetches what a plan names. To be called on shard 0. Returns when all of it is durable, and readers of this node see
-/// it. May be run again at any time, with the same id: then what came before is not fetched again as far as it is known
-/// to be complete. Tables that are dropped meanwhile are left out.
+/// Fetches what a plan names. To be called on shard 0, not within a turn of definitions. Returns when all of it is
+/// durable, and readers of this node see it. May be run again at any time, with the same id: then what came before is
+/// not fetched again as far as it is known to be complete. Tables that are dropped meanwhile are left out.
 ///
 /// # Errors
 /// See [`StreamError`]. A node that does not answer is asked again for a while before.
 pub(crate) async fn fetch(shard: &Shard, plan: StreamPlan) -> Result<StreamSummary, StreamError> {
-    let topology = shard.topology();
-    for part in &plan.parts {
-        if !topology.nodes().iter().any(|node| node.host_id == part.source) {
-            return Err(StreamError::UnknownSource(part.source));
+    fetch::fetch(shard, &plan).await
+}
+
+/// Forgets which parts of a plan are in, and removes what has come and is not. To be called on shard 0 when an
+/// operation has ended or was undone. The next [`fetch`] of another plan does the same.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn forget(shard: &Shard, plan: Uuid) -> Result<(), StreamError> {
+    fetch::forget(shard, plan).await
+}
+
+/// What is known of all streams, on all cores together; the oldest first.
+pub(crate) async fn progress(shard: &Shard) -> Result<Vec<StreamProgress>, Failure> {
+    let mut sums: Vec<StreamProgress> = Vec::new();
+    for reply in shard.call_all(|| Request::Stream(Box::new(StreamVerb::Progress))).await {
+        let Reply::Stream(StreamAnswer::Progress(some)) = reply else { return Err(unexpected()) };
+        for progress in some {
+            match sums.iter_mut().find(|sum| sum.is_same(&progress)) {
+                Some(sum) => sum.add(progress),
+                None => sums.push(progress),
+            }
         }
-        return Err(StreamError::Unsupported(part.source));
     }
-    Ok(StreamSummary::default())
+    sums.sort_by_key(|progress| (progress.began_at, progress.plan, progress.peer));
+    Ok(sums)
+}
+
+/// Does what another core of this node asks for.
+pub(crate) async fn run(shard: &Shard, verb: StreamVerb) -> StreamAnswer {
+    match verb {
+        StreamVerb::Serve { verb, body } => StreamAnswer::Served(source::serve(shard, verb, &body).await),
+        StreamVerb::Receive(task) => {
+            let receiving = shard.clone();
+            let task =
+                runtime::spawn_in(runtime::Class::Streaming, async move { receive::receive(&receiving, *task).await });
+            StreamAnswer::Received(task.await)
+        }
+        StreamVerb::Progress => StreamAnswer::Progress(shard.streams().all_progress()),
+        StreamVerb::End { plan, failure } => {
+            shard.streams().plan_ended(plan, failure.as_deref());
+            StreamAnswer::Done
+        }
+        StreamVerb::Change(change) => {
+            let (which, rate) = (change.which, change.bytes_per_second);
+            shard.streams().set_rate(which, rate, part_of(rate));
+            StreamAnswer::Done
+        }
+    }
 }

@@ -6,32 +6,32 @@ use uuid::Uuid;
 
 /// Data to be fetched from other nodes on behalf of one operation.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StreamPlan {
+pub struct StreamPlan {
     /// The operation's id. What a plan with this id has fetched before a crash, and not yet taken in, is used again.
-    pub(crate) id: Uuid,
+    pub id: Uuid,
     /// What the data is fetched for.
-    pub(crate) operation: StreamOperation,
+    pub operation: StreamOperation,
     /// What is fetched, and from where.
-    pub(crate) parts: Vec<StreamPart>,
+    pub parts: Vec<StreamPart>,
 }
 
 /// Ranges of a keyspace that one node has.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct StreamPart {
+pub struct StreamPart {
     /// The host id of the node that is asked.
-    pub(crate) source: Uuid,
+    pub source: Uuid,
     /// The keyspace.
-    pub(crate) keyspace: String,
-    /// Which of its tables; `None` for all that it has when the plan begins. Views and indexes of a table come with it.
-    pub(crate) tables: Option<Vec<TableId>>,
+    pub keyspace: String,
+    /// Which of its tables; `None` for all that it has when the plan begins. Indexes are built here.
+    pub tables: Option<Vec<TableId>>,
     /// The ranges of the ring. They may meet and overlap.
-    pub(crate) ranges: Vec<TokenRange>,
+    pub ranges: Vec<TokenRange>,
 }
 
 /// What data is streamed for. The texts are Cassandra's, but for the last two, which it does not have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
-pub(crate) enum StreamOperation {
+pub enum StreamOperation {
     /// A node joins.
     Bootstrap = 1,
     /// A node leaves.
@@ -52,7 +52,7 @@ pub(crate) enum StreamOperation {
 
 impl StreamOperation {
     /// All of them, by number.
-    pub(crate) const ALL: [StreamOperation; 8] = [
+    pub const ALL: [StreamOperation; 8] = [
         StreamOperation::Bootstrap,
         StreamOperation::Unbootstrap,
         StreamOperation::RestoreReplicaCount,
@@ -64,7 +64,7 @@ impl StreamOperation {
     ];
 
     /// The text for operators.
-    pub(crate) fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             StreamOperation::Bootstrap => "Bootstrap",
             StreamOperation::Unbootstrap => "Unbootstrap",
@@ -78,24 +78,24 @@ impl StreamOperation {
     }
 
     /// The operation with a number.
-    pub(crate) fn of(number: u8) -> Option<StreamOperation> {
+    pub fn of(number: u8) -> Option<StreamOperation> {
         StreamOperation::ALL.into_iter().find(|operation| *operation as u8 == number)
     }
 }
 
 /// What a plan has brought.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct StreamSummary {
+pub struct StreamSummary {
     /// Files that were received, and those of an earlier run of the plan that were used again.
-    pub(crate) files: u64,
+    pub files: u64,
     /// Bytes of those files.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 /// Why a plan was not carried out. What was taken in until then stays; running the plan again does the rest.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum StreamError {
-    /// No node of the cluster has this host id.
+pub enum StreamError {
+    /// No other node of the cluster has this host id.
     UnknownSource(Uuid),
     /// The node's version of this program does not stream.
     Unsupported(Uuid),

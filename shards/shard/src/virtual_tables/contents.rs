@@ -4,7 +4,7 @@
 //! streams, storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches and address filters have rows of zeros.
 
-use super::{VirtualRows, gossip, hints, links, pools, tables};
+use super::{VirtualRows, gossip, hints, links, pools, streams, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -89,6 +89,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "internode_inbound") => links::fill(shard, rows, |traffic| &traffic.inbound).await?,
         ("system_views", "internode_outbound") => links::fill(shard, rows, |traffic| &traffic.outbound).await?,
         ("system_views", "pending_hints") => hints::fill(shard, rows).await?,
+        ("system_views", "streaming") => streams::fill(shard, rows).await?,
         ("system_views", "gossip_info") => gossip::fill(shard, rows),
         ("system_views", name) => tables::fill(shard, name, rows).await?,
         _ => {}

@@ -14,6 +14,7 @@ mod hints;
 mod links;
 mod pools;
 pub(crate) mod settings;
+mod streams;
 mod tables;
 
 pub(crate) use changes::{VirtualChange, change, truncate};
