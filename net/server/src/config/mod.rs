@@ -24,6 +24,7 @@ mod memtables;
 mod options;
 mod settings;
 pub mod sstables;
+mod streams;
 mod thresholds;
 pub mod units;
 
@@ -247,15 +248,6 @@ impl Given {
         }
     }
 
-    fn throughput(&self) -> Result<Option<u64>, ConfigError> {
-        const NAME: &str = "compaction_throughput";
-        let Some(text) = self.text(NAME)? else { return Ok(None) };
-        match units::rate(&text) {
-            Some(bytes) => Ok(Some(bytes)),
-            None => error(format!("{NAME}: {text} is not a rate such as 64MiB/s")),
-        }
-    }
-
     fn segment_bytes(&self) -> Result<Option<u32>, ConfigError> {
         const NAME: &str = "commitlog_segment_size";
         let Some(bytes) = self.bytes(NAME)? else { return Ok(None) };
@@ -361,7 +353,10 @@ impl Given {
             disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
             hints: self.hints()?,
-            compaction_bytes_per_second: self.throughput()?.unwrap_or(default.compaction_bytes_per_second),
+            streams: self.streams()?,
+            compaction_bytes_per_second: {
+                self.rate("compaction_throughput")?.unwrap_or(default.compaction_bytes_per_second)
+            },
             settings: Arc::new(settings::of_given(&self.values)),
         })
     }

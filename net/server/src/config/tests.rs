@@ -23,7 +23,7 @@ fn names_and_units_are_cassandras() {
     let config = Config::read(
         "cluster_name: 'A B'\nrpc_address: 127.0.0.9\ncommitlog_sync: periodic\ncommitlog_sync_period: 2s\n\
          commitlog_segment_size: 16MiB\nread_request_timeout_in_ms: 700\nwrite_request_timeout: 1500ms\ncounter_write_request_timeout: 1200ms\ncas_contention_timeout: 900ms\n\
-         data_file_directories: [/x/y]\nstream_entire_sstables: false\nnum_tokens: 4\n\
+         data_file_directories: [/x/y]\nstreaming_stats_enabled: false\nnum_tokens: 4\n\
          native_transport_max_concurrent_connections: -1\nlisten_address: localhost\nbroadcast_address:\nauto_bootstrap: true\n",
         &["native_transport_port=9142".into(), "cluster_name=C".into()],
     )
@@ -41,7 +41,7 @@ fn names_and_units_are_cassandras() {
     assert_eq!((config.node.native_port, config.node.num_tokens), (9142, 4));
     assert_eq!(config.connections_max, CONNECTIONS_MAX);
     let unused: Vec<&str> = config.unused.iter().map(|unused| unused.option.as_str()).collect();
-    assert_eq!(unused, ["stream_entire_sstables"]);
+    assert_eq!(unused, ["streaming_stats_enabled"]);
 }
 
 #[test]

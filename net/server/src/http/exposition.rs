@@ -342,7 +342,13 @@ impl Gathered {
         self.by_shard(encoder, replayed, |metrics| metrics.batches_replayed)?;
         let expired = counter("helenus_batches_expired", "Logged batches that were given up after gc_grace_seconds");
         self.by_shard(encoder, expired, |metrics| metrics.batches_expired)?;
-        self.hints(encoder)
+        self.hints(encoder)?;
+        let sent = counter("helenus_streamed_bytes_sent", "Bytes of SSTables that were sent to other nodes");
+        self.by_shard(encoder, sent, |metrics| metrics.streams.sent_bytes)?;
+        let received = counter("helenus_streamed_bytes_received", "Bytes of SSTables that came from other nodes");
+        self.by_shard(encoder, received, |metrics| metrics.streams.received_bytes)?;
+        let sessions = gauge("helenus_stream_sessions", "Sessions in which SSTables are sent to other nodes");
+        self.by_shard(encoder, sessions, |metrics| metrics.streams.sessions)
     }
 
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -7,6 +7,7 @@ mod files;
 mod hints;
 mod node;
 mod statistics;
+mod streams;
 
 /// A command.
 pub(super) struct Command {
@@ -63,9 +64,17 @@ pub(super) const ALIASES: &[(&str, &str)] = &[("cfhistograms", "tablehistograms"
 
 /// Returns all commands, group by group.
 pub(super) fn all() -> impl Iterator<Item = &'static Command> {
-    [cluster::COMMANDS, compaction::COMMANDS, files::COMMANDS, hints::COMMANDS, node::COMMANDS, statistics::COMMANDS]
-        .into_iter()
-        .flatten()
+    [
+        cluster::COMMANDS,
+        compaction::COMMANDS,
+        files::COMMANDS,
+        hints::COMMANDS,
+        node::COMMANDS,
+        statistics::COMMANDS,
+        streams::COMMANDS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// Returns the command of that name; older names are not known here.

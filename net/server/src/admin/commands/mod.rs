@@ -16,6 +16,7 @@ mod ranges;
 mod ring;
 mod shard_stats;
 mod snapshots;
+mod streams;
 mod table_histograms;
 mod table_names;
 mod table_stats;
@@ -36,7 +37,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "statusbinary" => node_info::status_binary(node, out),
         "describecluster" => describe_cluster::describe(node, out).await,
         "join" => leaving::join(node).await,
-        "netstats" => network::statistics(node, out).await,
+        "netstats" => network::statistics(node, request, out).await,
         "describering" => ranges::describe_ring(node, request, out),
         "getendpoints" => ranges::endpoints(node, request, out),
         "gossipinfo" => gossip::info(node, request, out),
@@ -78,6 +79,10 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "clearsnapshot" => snapshots::clear(node, request, out).await,
         "getcompactionthroughput" => compaction::throughput(node, request, out),
         "setcompactionthroughput" => compaction::set_throughput(node, request).await,
+        "getstreamthroughput" => streams::throughput(node, request, streams::To::All, out),
+        "setstreamthroughput" => streams::set_throughput(node, request, streams::To::All).await,
+        "getinterdcstreamthroughput" => streams::throughput(node, request, streams::To::OtherCenters, out),
+        "setinterdcstreamthroughput" => streams::set_throughput(node, request, streams::To::OtherCenters).await,
         "enableautocompaction" => compaction::set_auto(node, request, true).await,
         "disableautocompaction" => compaction::set_auto(node, request, false).await,
         "compactionstats" => compaction::statistics(node, request, out).await,

@@ -117,8 +117,13 @@ pub(super) const KEYS: &[Key] = &[
     ),
     unused("internode_socket_send_buffer_size", INT_BYTES, "0B", "the kernel sizes the buffers of sockets")
         .older(&[("internode_send_buff_size_in_bytes", Bytes), ("internode_socket_send_buffer_size_in_bytes", Bytes)]),
-    unused("internode_streaming_tcp_user_timeout", INT_MILLISECONDS, "300s", "nothing is streamed between nodes")
-        .older(&[("internode_streaming_tcp_user_timeout_in_ms", Milliseconds)]),
+    unused(
+        "internode_streaming_tcp_user_timeout",
+        INT_MILLISECONDS,
+        "300s",
+        "internode_tcp_user_timeout ends silent connections",
+    )
+    .older(&[("internode_streaming_tcp_user_timeout_in_ms", Milliseconds)]),
     read("internode_tcp_connect_timeout", INT_MILLISECONDS, "2s", "")
         .older(&[("internode_tcp_connect_timeout_in_ms", Milliseconds)]),
     read("internode_tcp_user_timeout", INT_MILLISECONDS, "30s", "")

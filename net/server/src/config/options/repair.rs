@@ -8,7 +8,9 @@ use super::older::Older::{Kibibytes, Mebibytes, MegabitsPerSecond, Milliseconds,
 use super::{Key, group, read, refused, unused};
 
 const REPAIR: &str = "nothing is repaired but what reads find";
-const STREAMS: &str = "nothing is streamed between nodes";
+const NEAR: &str = "every core has an equal part of it; 0 sets no limit";
+const FAR: &str = "besides the limit for all nodes; every core has an equal part of it; 0 sets no limit";
+const STATE: &str = "a core remembers its last 256 streams";
 
 pub(super) const KEYS: &[Key] = &[
     read(
@@ -121,21 +123,26 @@ pub(super) const KEYS: &[Key] = &[
     unused("use_offheap_merkle_trees", FLAG, "true", REPAIR),
     unused("validation_preview_purge_head_start", INT_SECONDS, "3600s", REPAIR)
         .older(&[("validation_preview_purge_head_start_in_sec", SecondsFromZero)]),
-    unused("entire_sstable_inter_dc_stream_throughput_outbound", RATE, "24MiB/s", STREAMS),
-    unused("entire_sstable_stream_throughput_outbound", RATE, "24MiB/s", STREAMS),
-    unused("inter_dc_stream_throughput_outbound", RATE, "24MiB/s", STREAMS)
+    read("entire_sstable_inter_dc_stream_throughput_outbound", RATE, "24MiB/s", FAR),
+    read("entire_sstable_stream_throughput_outbound", RATE, "24MiB/s", NEAR),
+    read("inter_dc_stream_throughput_outbound", RATE, "24MiB/s", FAR)
         .older(&[("inter_dc_stream_throughput_outbound_megabits_per_sec", MegabitsPerSecond)]),
-    unused("max_streaming_retries", INTEGER, "3", STREAMS),
-    unused("skip_stream_disk_space_check", FLAG, "false", STREAMS),
-    unused("stream_entire_sstables", FLAG, "true", STREAMS),
-    unused("stream_throughput_outbound", RATE, "24MiB/s", STREAMS)
+    refused("max_streaming_retries", INTEGER, "3", "streaming is tried again until a minute brings nothing"),
+    read("skip_stream_disk_space_check", FLAG, "false", ""),
+    read("stream_entire_sstables", FLAG, "true", ""),
+    read("stream_throughput_outbound", RATE, "24MiB/s", NEAR)
         .older(&[("stream_throughput_outbound_megabits_per_sec", MegabitsPerSecond)]),
-    unused("stream_transfer_task_timeout", LONG_MILLISECONDS, "12h", STREAMS),
-    unused("streaming_connections_per_host", INTEGER, "1", STREAMS),
-    unused("streaming_keep_alive_period", INT_SECONDS, "300s", STREAMS)
-        .older(&[("streaming_keep_alive_period_in_secs", Seconds)]),
-    unused("streaming_slow_events_log_timeout", INT_SECONDS, "10s", STREAMS),
-    unused("streaming_state_expires", LONG_NANOSECONDS, "3d", STREAMS),
-    unused("streaming_state_size", LONG_BYTES, "40MiB", STREAMS),
-    unused("streaming_stats_enabled", FLAG, "true", STREAMS),
+    unused("stream_transfer_task_timeout", LONG_MILLISECONDS, "12h", "streams have no limit of time"),
+    refused("streaming_connections_per_host", INTEGER, "1", "every core has a connection to every other node"),
+    read(
+        "streaming_keep_alive_period",
+        INT_SECONDS,
+        "300s",
+        "a sender that hears nothing for so long ends the session",
+    )
+    .older(&[("streaming_keep_alive_period_in_secs", Seconds)]),
+    unused("streaming_slow_events_log_timeout", INT_SECONDS, "10s", "events of streams are not timed"),
+    unused("streaming_state_expires", LONG_NANOSECONDS, "3d", STATE),
+    unused("streaming_state_size", LONG_BYTES, "40MiB", STATE),
+    unused("streaming_stats_enabled", FLAG, "true", "statistics of streams are always kept"),
 ];
