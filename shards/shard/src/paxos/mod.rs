@@ -18,6 +18,8 @@
 //! lock and ends when the process does.
 
 pub(crate) mod ballot;
+pub(crate) mod columns;
+pub(crate) mod recent;
 pub(crate) mod unsettled;
 
 use ballot::Ballot;

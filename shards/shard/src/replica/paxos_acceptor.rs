@@ -11,20 +11,19 @@
 
 use super::{failure, mutate, mutate_durably, oversized};
 use crate::paxos::ballot::Ballot;
+use crate::paxos::columns::PaxosColumns;
 use crate::paxos::{Acceptance, Acceptor, Promise, Proposal, Update};
-use crate::schema::rows::system_table;
 use crate::shard_state::Shard;
 use model::failure::Outcome;
 use model::mutation::{Clustering, MUTATION_BYTES_MAX, push_clustering};
 use model::query::{LiveRow, Partitions, ReadCommand, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
 use model::{ColumnId, DecoratedKey, Failure, Mutation, MutationBuilder, Table, TableId};
-use std::cell::RefCell;
-use std::collections::BTreeMap;
-use std::sync::Arc;
+use smallvec::SmallVec;
 
 /// The value of the version columns for updates in this form; no version of Cassandra's messages has it.
 pub(crate) const UPDATE_VERSION: i32 = 0x4865_0002;
+const STORED_VERSION: [u8; 4] = UPDATE_VERSION.to_be_bytes();
 /// The value of the version columns for updates that [`engine::Store::mutation_with_lists`] decodes. Read only.
 const UPDATE_VERSION_WITH_LISTS: i32 = 0x4865_0001;
 /// Shortest time to live of the state, seconds; the table's `gc_grace_seconds` applies if longer.
@@ -33,25 +32,21 @@ const TTL_SECONDS_MIN: i32 = 3 * 3600;
 /// The acceptor of one partition of one table of this core. Its user must hold the partition's lock.
 pub(crate) struct StoredAcceptor<'s> {
     shard: &'s Shard,
-    paxos: Arc<Table>,
     table: &'s Table,
     key: &'s DecoratedKey,
-    /// The stored state, once it was read; `None` while it is being changed.
-    state: RefCell<Option<Acceptor<Update>>>,
 }
 
 impl<'s> StoredAcceptor<'s> {
     /// The acceptor of the partition `key` of `table`.
     pub(crate) fn new(shard: &'s Shard, table: &'s Table, key: &'s DecoratedKey) -> StoredAcceptor<'s> {
-        let paxos = system_table(&shard.schema_ref(), "system", "paxos").clone();
-        StoredAcceptor { shard, paxos, table, key, state: RefCell::default() }
+        StoredAcceptor { shard, table, key }
     }
 
     /// Asks the only replica for a promise, which is valid while the lock is held and is not stored.
     pub(crate) async fn promise(&self, ballot: Ballot) -> Result<Promise<Update>, Failure> {
         let mut state = self.state().await?;
         let promise = state.prepare(ballot);
-        self.state.replace(Some(state));
+        self.put(state);
         Ok(promise)
     }
 
@@ -60,11 +55,12 @@ impl<'s> StoredAcceptor<'s> {
         let mut state = self.state().await?;
         let promise = state.prepare(ballot);
         if let Promise::Promised { .. } = &promise {
+            let ballot_bytes = ballot.bytes();
             let mut row = self.row(ballot);
-            row.set("in_progress_ballot", ballot.bytes());
+            row.set(row.columns.in_progress_ballot, &ballot_bytes);
             self.apply_durably(row.finish(MutationBuilder::new(self.key.partitioner, &self.key.key))).await?;
         }
-        self.state.replace(Some(state));
+        self.put(state);
         Ok(promise)
     }
 
@@ -73,14 +69,15 @@ impl<'s> StoredAcceptor<'s> {
         let mut state = self.state().await?;
         let answer = state.accept(proposal.clone());
         if answer == Acceptance::Accepted {
+            let ballot_bytes = proposal.ballot.bytes();
             let mut row = self.row(proposal.ballot);
-            row.set("in_progress_ballot", proposal.ballot.bytes());
-            row.set("proposal_ballot", proposal.ballot.bytes());
-            row.set("proposal", proposal.update.as_deref().unwrap_or_default());
-            row.set("proposal_version", UPDATE_VERSION.to_be_bytes());
+            row.set(row.columns.in_progress_ballot, &ballot_bytes);
+            row.set(row.columns.proposal, proposal.update.as_deref().unwrap_or_default());
+            row.set(row.columns.proposal_ballot, &ballot_bytes);
+            row.set(row.columns.proposal_version, &STORED_VERSION);
             self.apply_durably(row.finish(MutationBuilder::new(self.key.partitioner, &self.key.key))).await?;
         }
-        self.state.replace(Some(state));
+        self.put(state);
         Ok(answer)
     }
 
@@ -90,19 +87,20 @@ impl<'s> StoredAcceptor<'s> {
         let mut state = self.state().await?;
         if !state.commit(proposal.clone()) {
             // Later proposals were committed before; the change must only be in the table.
-            self.state.replace(Some(state));
+            self.put(state);
             return match changes.is_empty() {
                 true => Ok(()),
                 false => mutate(self.shard, changes.finish(), true).await,
             };
         }
+        let ballot_bytes = proposal.ballot.bytes();
         let mut row = self.row(proposal.ballot);
+        row.set_commit(proposal, &ballot_bytes);
         row.remove_proposal();
-        row.set_commit(proposal);
         // The change is decided, so there must be room for it.
         mutate(self.shard, row.finish(changes), true).await?;
         self.unsettled_no_more();
-        self.state.replace(Some(state));
+        self.put(state);
         Ok(())
     }
 
@@ -113,12 +111,13 @@ impl<'s> StoredAcceptor<'s> {
         let had_proposal = state.accepted.is_some();
         let answer = state.settle(proposal.clone());
         if answer == Acceptance::Accepted {
+            let ballot_bytes = proposal.ballot.bytes();
             let mut row = self.row(proposal.ballot);
-            row.set("in_progress_ballot", proposal.ballot.bytes());
+            row.set(row.columns.in_progress_ballot, &ballot_bytes);
+            row.set_commit(proposal, &ballot_bytes);
             if had_proposal {
                 row.remove_proposal();
             }
-            row.set_commit(proposal);
             let mutation = row.finish(changes);
             if mutation.bytes().len() > MUTATION_BYTES_MAX {
                 return Err(oversized(mutation.bytes().len(), &self.table.keyspace, &self.table.name));
@@ -131,7 +130,7 @@ impl<'s> StoredAcceptor<'s> {
             }
             self.unsettled_no_more();
         }
-        self.state.replace(Some(state));
+        self.put(state);
         Ok(answer)
     }
 
@@ -148,58 +147,71 @@ impl<'s> StoredAcceptor<'s> {
         Ok(MutationBuilder::continuing(mutation))
     }
 
+    /// The stored state. Whoever has stored a change of it puts it back.
     async fn state(&self) -> Result<Acceptor<Update>, Failure> {
-        match self.state.take() {
-            Some(state) => Ok(state),
-            None => self.load().await,
-        }
-    }
-
-    async fn load(&self) -> Result<Acceptor<Update>, Failure> {
-        let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-        let command = ReadCommand::all(self.paxos.id, now_in_seconds, Partitions::Key(self.key.clone()));
-        let mut found = Found { now_in_seconds, table: self.table.id, cells: BTreeMap::new() };
-        let read = self.shard.store().read(&command, &mut found).await;
-        read.map_err(|error| failure(&self.shard.schema(), Some(self.paxos.id), error))?;
-        let value = |name: &str| found.cells.get(&id_of(&self.paxos, name));
-        let ballot = |name: &str| value(name).and_then(|bytes| Ballot::from_bytes(bytes));
-        let update = |name: &str, version: &str| {
-            let update = value(name).filter(|update| !update.is_empty());
-            let (Some(update), Some(version)) = (update, value(version)) else { return Ok(None) };
-            match <[u8; 4]>::try_from(&version[..]).map(i32::from_be_bytes) {
-                Ok(UPDATE_VERSION) => Ok(Some(update.clone())),
-                Ok(UPDATE_VERSION_WITH_LISTS) => {
-                    let mutation = self.shard.store().mutation_with_lists(update).ok_or_else(unreadable)?;
-                    Ok(mutation.map(Mutation::into_bytes))
-                }
-                // Of Cassandra.
-                _ => Ok(None),
-            }
+        let state = match self.shard.recent_acceptors().take(self.table.id, self.key, runtime::now()) {
+            Some(state) => state,
+            None => self.load().await?,
         };
         // A change that was truncated must not come back.
         let kept = |Proposal { ballot, update }| {
             let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
             Proposal { ballot, update: update.filter(|_: &Update| !gone) }
         };
-        let proposal = |ballot_name: &str, name: &str, version: &str| {
-            let Some(ballot) = ballot(ballot_name) else { return Ok(None) };
-            Ok(Some(kept(Proposal { ballot, update: update(name, version)? })))
-        };
-        if let Some(unsettled) = self.shard.unsettled().get(self.table.id, self.key) {
-            // No round came after it, and it is uncertain whether it was committed.
-            return Ok(Acceptor { promised: None, accepted: Some(kept(unsettled)), committed: None });
-        }
         Ok(Acceptor {
-            promised: ballot("in_progress_ballot").max(ballot("in_progress_read_ballot")),
-            accepted: proposal("proposal_ballot", "proposal", "proposal_version")?,
-            committed: proposal("most_recent_commit_at", "most_recent_commit", "most_recent_commit_version")?,
+            promised: state.promised,
+            accepted: state.accepted.map(kept),
+            committed: state.committed.map(kept),
         })
     }
 
-    fn row(&self, ballot: Ballot) -> Row<'_> {
+    fn put(&self, state: Acceptor<Update>) {
+        self.shard.recent_acceptors().put(self.table.id, self.key, state, runtime::now());
+    }
+
+    async fn load(&self) -> Result<Acceptor<Update>, Failure> {
+        let columns = self.shard.paxos_columns();
+        let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
+        let command = ReadCommand::all(columns.table.id, now_in_seconds, Partitions::Key(self.key.clone()));
+        let mut found = Found { now_in_seconds, table: self.table.id, columns, stored: Stored::default() };
+        let read = self.shard.store().read(&command, &mut found).await;
+        read.map_err(|error| failure(&self.shard.schema(), Some(columns.table.id), error))?;
+        if let Some(unsettled) = self.shard.unsettled().get(self.table.id, self.key) {
+            // No round came after it, and it is uncertain whether it was committed.
+            return Ok(Acceptor { promised: None, accepted: Some(unsettled), committed: None });
+        }
+        let Stored { promised, promised_read, accepted, committed } = found.stored;
+        Ok(Acceptor {
+            promised: promised.max(promised_read),
+            accepted: self.proposal(accepted)?,
+            committed: self.proposal(committed)?,
+        })
+    }
+
+    /// A stored proposal.
+    fn proposal(&self, stored: StoredProposal) -> Result<Option<Proposal<Update>>, Failure> {
+        let StoredProposal { ballot: Some(ballot), version, update } = stored else { return Ok(None) };
+        let update = match version {
+            _ if update.is_empty() => None,
+            Some(UPDATE_VERSION) => Some(update),
+            Some(UPDATE_VERSION_WITH_LISTS) => {
+                let mutation = self.shard.store().mutation_with_lists(&update).ok_or_else(unreadable)?;
+                mutation.map(Mutation::into_bytes)
+            }
+            // Of Cassandra.
+            _ => None,
+        };
+        Ok(Some(Proposal { ballot, update }))
+    }
+
+    fn row<'a>(&self, ballot: Ballot) -> Row<'a>
+    where
+        's: 'a,
+    {
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
         let ttl = self.table.options.gc_grace_seconds.max(TTL_SECONDS_MIN);
-        Row { paxos: &self.paxos, table: self.table.id, ballot, now_in_seconds, ttl, cells: BTreeMap::new() }
+        let columns = self.shard.paxos_columns();
+        Row { columns, table: self.table.id, ballot, now_in_seconds, ttl, cells: SmallVec::new() }
     }
 
     async fn apply_durably(&self, mutation: Mutation) -> Result<(), Failure> {
@@ -208,7 +220,7 @@ impl<'s> StoredAcceptor<'s> {
             return Err(oversized(mutation.bytes().len(), &self.table.keyspace, &self.table.name));
         }
         let applied = self.shard.store().apply_durably(mutation, false).await;
-        applied.map_err(|error| failure(&self.shard.schema(), Some(self.paxos.id), error))
+        applied.map_err(|error| failure(&self.shard.schema(), Some(self.shard.paxos_columns().table.id), error))
     }
 }
 
@@ -217,73 +229,96 @@ fn unreadable() -> Failure {
     Failure::server("system.paxos holds a proposal that cannot be read")
 }
 
-/// A column of `system.paxos`.
-fn id_of(paxos: &Table, name: &str) -> ColumnId {
-    paxos.column(name).map_or_else(|| panic!("system.paxos has no column {name}"), |column| column.id)
-}
-
-/// A row under construction; `None` deletes a cell.
+/// A row under construction: cells in the order of their columns, which is that of their names; `None` deletes a cell.
 struct Row<'p> {
-    paxos: &'p Table,
+    columns: &'p PaxosColumns,
     table: TableId,
     ballot: Ballot,
     now_in_seconds: i64,
     ttl: i32,
-    cells: BTreeMap<ColumnId, Option<Vec<u8>>>,
+    cells: SmallVec<[(ColumnId, Option<&'p [u8]>); 7]>,
 }
 
-impl Row<'_> {
-    fn set(&mut self, name: &str, value: impl Into<Vec<u8>>) {
-        self.cells.insert(id_of(self.paxos, name), Some(value.into()));
+impl<'p> Row<'p> {
+    fn set(&mut self, column: ColumnId, value: &'p [u8]) {
+        self.cells.push((column, Some(value)));
     }
 
     fn remove_proposal(&mut self) {
-        for name in ["proposal", "proposal_ballot", "proposal_version"] {
-            self.cells.insert(id_of(self.paxos, name), None);
-        }
+        let columns = self.columns;
+        self.cells.extend([columns.proposal, columns.proposal_ballot, columns.proposal_version].map(|id| (id, None)));
     }
 
-    fn set_commit(&mut self, proposal: &Proposal<Update>) {
-        self.set("most_recent_commit", proposal.update.as_deref().unwrap_or_default());
-        self.set("most_recent_commit_at", proposal.ballot.bytes());
-        self.set("most_recent_commit_version", UPDATE_VERSION.to_be_bytes());
+    fn set_commit(&mut self, proposal: &'p Proposal<Update>, ballot_bytes: &'p [u8]) {
+        self.set(self.columns.most_recent_commit, proposal.update.as_deref().unwrap_or_default());
+        self.set(self.columns.most_recent_commit_at, ballot_bytes);
+        self.set(self.columns.most_recent_commit_version, &STORED_VERSION);
     }
 
     /// Adds the row to a mutation of its key.
     fn finish(self, mut builder: MutationBuilder) -> Mutation {
-        let Row { paxos, table, ballot, now_in_seconds, ttl, cells } = self;
-        let mut clustering = Vec::new();
+        let Row { columns, table, ballot, now_in_seconds, ttl, cells } = self;
+        let mut clustering = Vec::with_capacity(2 * table.0.len());
         push_clustering(&mut clustering, &table.0);
-        builder.table(paxos.id).row(Clustering(&clustering), |out| {
+        builder.table(columns.table.id).row(Clustering(&clustering), |out| {
             let mut row = RowBuilder::new(out, None, Deletion::LIVE);
             let expires = now_in_seconds.saturating_add(i64::from(ttl));
-            for (column, value) in &cells {
+            for (column, value) in cells {
                 let content = match value {
                     Some(value) => CellContent::Expiring { value, ttl, local_deletion_time: expires },
                     None => CellContent::Deleted { local_deletion_time: now_in_seconds },
                 };
-                row.cell(&Cell { column: *column, timestamp: ballot.micros(), content, path: None });
+                row.cell(&Cell { column, timestamp: ballot.micros(), content, path: None });
             }
         });
         builder.finish()
     }
 }
 
-/// Collects the cells of the row of one table.
-struct Found {
-    now_in_seconds: i64,
-    table: TableId,
-    cells: BTreeMap<ColumnId, Vec<u8>>,
+/// What the row of one table holds.
+#[derive(Default)]
+struct Stored {
+    promised: Option<Ballot>,
+    promised_read: Option<Ballot>,
+    accepted: StoredProposal,
+    committed: StoredProposal,
 }
 
-impl RowSink for Found {
+/// The cells of a proposal.
+#[derive(Default)]
+struct StoredProposal {
+    ballot: Option<Ballot>,
+    version: Option<i32>,
+    update: Update,
+}
+
+/// Collects the cells of the row of one table.
+struct Found<'p> {
+    now_in_seconds: i64,
+    table: TableId,
+    columns: &'p PaxosColumns,
+    stored: Stored,
+}
+
+impl RowSink for Found<'_> {
     fn row(&mut self, row: &LiveRow<'_>) -> SinkState {
         if row.clustering.components().next() != Some(&self.table.0[..]) {
             return SinkState::Rejected;
         }
+        let (columns, stored) = (self.columns, &mut self.stored);
+        let version = |value: &[u8]| value.try_into().ok().map(i32::from_be_bytes);
         for cell in row.cells {
-            if let Some(value) = cell.value_at(self.now_in_seconds) {
-                self.cells.insert(cell.column, value.to_vec());
+            let Some(value) = cell.value_at(self.now_in_seconds) else { continue };
+            match cell.column {
+                id if id == columns.in_progress_ballot => stored.promised = Ballot::from_bytes(value),
+                id if id == columns.in_progress_read_ballot => stored.promised_read = Ballot::from_bytes(value),
+                id if id == columns.most_recent_commit => stored.committed.update = value.to_vec(),
+                id if id == columns.most_recent_commit_at => stored.committed.ballot = Ballot::from_bytes(value),
+                id if id == columns.most_recent_commit_version => stored.committed.version = version(value),
+                id if id == columns.proposal => stored.accepted.update = value.to_vec(),
+                id if id == columns.proposal_ballot => stored.accepted.ballot = Ballot::from_bytes(value),
+                id if id == columns.proposal_version => stored.accepted.version = version(value),
+                _ => {}
             }
         }
         SinkState::Full

@@ -35,6 +35,8 @@ use crate::guards::disk_usage::DiskUsage;
 use crate::guards::tombstones::LogGate;
 use crate::mailbox::Mailbox;
 use crate::metrics::Metrics;
+use crate::paxos::columns::PaxosColumns;
+use crate::paxos::recent::RecentAcceptors;
 use crate::paxos::unsettled::Unsettled;
 use crate::ports::{Notifier, Peers};
 use crate::query_trace;
@@ -92,6 +94,9 @@ struct Inner {
     decision_turns: engine::partition_locks::PartitionLocks,
     /// Proposals of Paxos of which it is unknown whether the log has them.
     unsettled: Unsettled,
+    /// What its acceptors of Paxos have stored lately.
+    recent_acceptors: RecentAcceptors,
+    paxos_columns: PaxosColumns,
     truncations: Truncations,
     /// The logged batches that are stored here.
     kept_batches: KeptBatches,
@@ -211,7 +216,6 @@ impl Shard {
             clock: Clock::new(),
             store,
             placement: PlacementRegistry::new(&config, &identity, &schema),
-            schema: SchemaRegistry::new(schema),
             identity,
             handlers,
             mailbox,
@@ -222,6 +226,8 @@ impl Shard {
             partition_locks: PartitionLocks::default(),
             decision_turns: engine::partition_locks::PartitionLocks::default(),
             unsettled: Unsettled::default(),
+            recent_acceptors: RecentAcceptors::default(),
+            paxos_columns: PaxosColumns::of(&schema),
             truncations: Truncations::default(),
             kept_batches: KeptBatches::default(),
             writes_behind: WritesBehind::default(),
@@ -234,6 +240,7 @@ impl Shard {
             tombstone_log: LogGate::default(),
             filtering_log: LogGate::default(),
             disk_usage: Cell::default(),
+            schema: SchemaRegistry::new(schema),
             leader: Leader {
                 definitions: DefinitionTurn::default(),
                 metadata: MetadataLog::default(),
@@ -346,6 +353,14 @@ impl Shard {
 
     pub(crate) fn unsettled(&self) -> &Unsettled {
         &self.inner.unsettled
+    }
+
+    pub(crate) fn recent_acceptors(&self) -> &RecentAcceptors {
+        &self.inner.recent_acceptors
+    }
+
+    pub(crate) fn paxos_columns(&self) -> &PaxosColumns {
+        &self.inner.paxos_columns
     }
 
     pub(crate) fn writes_behind(&self) -> &WritesBehind {
