@@ -27,6 +27,10 @@
 //! of the form of a zero byte, `00 fe`, but every separator is below `fe`); equal values (1.0 and 1.00) have equal
 //! forms.
 
+mod prefix;
+
+pub use prefix::prefix_of;
+
 use crate::decimal::Scientific;
 use crate::schema::{Column, Table};
 use crate::types::{Component, CqlType};

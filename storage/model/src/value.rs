@@ -20,6 +20,7 @@ pub use duration::Duration;
 pub use order::compare;
 pub(crate) use order::{
     empty_has_form, ordered_f32, ordered_f64, ordered_lexical_uuid, ordered_timeuuid, ordered_uuid, strip_sign,
+    unordered_f32, unordered_f64, unordered_timeuuid, unordered_uuid,
 };
 pub use validate::{validate, validate_bound};
 pub use vector::{VectorElements, push_vector_element};

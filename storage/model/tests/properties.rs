@@ -9,7 +9,8 @@ use model::mutation::{
     push_clustering, put_back_row, put_back_table,
 };
 use model::row::{Deletion, RowBuilder};
-use model::{CqlType, Mutation, TableId, text, value};
+
+use model::{Column, CqlType, Mutation, TableId, text, value};
 use std::cmp::Ordering;
 
 /// Whether different bytes of a type's values are always different values, and their text loses nothing.
@@ -103,6 +104,45 @@ fn clusterings_sort_by_component_and_bounds_enclose_their_prefix() {
             }
         }
     }
+}
+
+#[test]
+fn bounds_tell_their_values_where_forms_can_be_read() {
+    let mut below = generator(5);
+    let mut told = 0;
+    for _ in 0..4000 {
+        let table = arbitrary::table("k", "t", &mut below);
+        let row = arbitrary::clustering(&table, table.clustering_len, &mut below);
+        let len = below(table.clustering_len as u64 + 1) as usize;
+        let side = if below(2) == 0 { BoundSide::Before } else { BoundSide::After };
+        let bound = |clustering: &[u8]| {
+            let mut out = Vec::new();
+            comparable::bound(&table, Clustering(clustering).components().take(len), side, &mut out);
+            out
+        };
+        let is_read = |column: &Column| {
+            use CqlType::*;
+            let is_nested = matches!(column.cql_type, List { .. } | Set { .. } | Map { .. } | Tuple(_) | User { .. });
+            !is_nested
+                && !matches!(
+                    column.cql_type,
+                    Vector { .. } | Composite(_) | DynamicComposite(_) | Decimal | Varint | Empty
+                )
+        };
+        let form = bound(&row);
+        match comparable::prefix_of(&table, &form) {
+            Some((prefix, found)) => {
+                assert_eq!((bound(&prefix), found), (form, side), "{row:02x?}");
+                assert_eq!(Clustering(&prefix).components().count(), len);
+                told += 1;
+            }
+            None => assert!(!table.clustering().iter().take(len).all(is_read), "{:?} {row:02x?}", table.clustering()),
+        }
+        let bytes: Vec<u8> = (0..below(12)).map(|_| below(256) as u8).collect();
+        // Whatever bytes are no form do not matter, and do not panic.
+        let _ = comparable::prefix_of(&table, &bytes);
+    }
+    assert!(told > 2000, "{told}");
 }
 
 #[test]

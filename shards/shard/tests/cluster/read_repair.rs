@@ -41,22 +41,22 @@ fn timed_out(consistency: Consistency, received: i32, block_for: i32) -> Result<
     Err(Detail::ReadTimeout { consistency, received, block_for, data_present: true })
 }
 
-/// The node that takes part in a read at QUORUM besides the first one.
-fn second() -> usize {
-    let mut world = one_has_more("NEVER");
-    timed_read(&mut world, ROW, Consistency::Quorum).2.expect("read");
+/// The node that takes part in a read at QUORUM besides the first one, in a world like the one that is asked then.
+fn second(text: &str, policy: &str) -> usize {
+    let mut world = one_has_more(policy);
+    timed_read(&mut world, text, Consistency::Quorum).2.expect("read");
     (1..3).find(|node| stored(&mut world, *node, "t", 1).0 > 0).expect("a node that was repaired")
 }
 
 #[test]
 fn a_repair_that_is_late_goes_to_further_replicas() {
-    let late = second();
     for (text, policy, millis) in [
         (ROW, "40ms", 40..80),
         ("SELECT c FROM k.t", "MAX(99p,60ms)", 60..100),
         (ROW, "99p", 0..20),
         (ROW, "ALWAYS", 0..20),
     ] {
+        let late = second(text, policy);
         let mut world = one_has_more(policy);
         fail(&world, &[late], Fault::Lost);
         let (took, sent, rows) = timed_read(&mut world, text, Consistency::Quorum);
@@ -68,7 +68,7 @@ fn a_repair_that_is_late_goes_to_further_replicas() {
 
 #[test]
 fn a_replica_that_refuses_a_repair_is_replaced_at_once() {
-    let refusing = second();
+    let refusing = second(ROW, "NEVER");
     let mut world = one_has_more("NEVER");
     fail(&world, &[refusing], Fault::Refused);
     let (took, sent, rows) = timed_read(&mut world, ROW, Consistency::Quorum);
@@ -84,7 +84,7 @@ fn a_replica_that_refuses_a_repair_is_replaced_at_once() {
 
 #[test]
 fn a_read_that_cannot_be_repaired_times_out() {
-    let silent = second();
+    let silent = second(ROW, "NEVER");
     let timeout = Config::default().read_timeout;
     for (policy, level, lost, sent_in_all, received, block_for) in [
         ("NEVER", Consistency::Quorum, &[silent][..], 1, 1, 2),
@@ -96,5 +96,27 @@ fn a_read_that_cannot_be_repaired_times_out() {
         let (took, sent, rows) = timed_read(&mut world, ROW, level);
         assert_eq!((sent, rows), (sent_in_all, timed_out(level, received, block_for)), "{policy} {level:?}");
         assert!(took >= timeout && took < timeout + Duration::from_millis(50), "{took:?}");
+    }
+}
+
+#[test]
+fn a_deleted_range_is_repaired_up_to_the_bounds_of_the_slice_that_was_read() {
+    for (slice, order) in [("b >= 10 AND b < 20", "ASC"), ("b >= 10 AND b < 20", "DESC"), ("b > 9 AND b <= 19", "ASC")]
+    {
+        let mut world = configured(&[1, 1, 1], "", |_| {});
+        write_on(&mut world, &[0], "DELETE FROM k.t USING TIMESTAMP 20 WHERE a = 1 AND b > 0 AND b < 100");
+        let text = format!("SELECT c FROM k.t WHERE a = 1 AND {slice} ORDER BY b {order}");
+        assert_eq!(read(&mut world, 0, &text, Consistency::All), Ok(Vec::new()));
+        assert_eq!(world.network.sent(Verb::ReadRepair), 2, "{slice} {order}");
+        // Older rows come late: within the slice and around it.
+        for b in [9, 10, 19, 20] {
+            let text = format!("INSERT INTO k.t (a, b, c) VALUES (1, {b}, {b}) USING TIMESTAMP 10");
+            write_on(&mut world, &[1, 2], &text);
+        }
+        for node in [1, 2] {
+            let rows = read(&mut world, node, "SELECT b FROM k.t WHERE a = 1", Consistency::One).expect("read");
+            let shown: Vec<_> = rows.iter().map(|row| row[0].clone()).collect();
+            assert_eq!(shown, [9i32, 20].map(|b| Some(b.to_be_bytes().to_vec())), "{slice} {order} on node {node}");
+        }
     }
 }

@@ -9,16 +9,17 @@
 //! Left out is what makes no difference to any later read, as in digests ([`crate::digest`]): cells of dropped columns,
 //! and tombstones that compactions may purge, unless they delete something that the replica has.
 //!
-//! A deleted range that began before the slice has no clustering values for its bound there. It is repaired from the
-//! first row of the replica that it deletes; one that goes on behind what is known, up to the last row visited,
-//! and from there in the next round.
+//! A deleted range that began before the slice, or goes on behind it, is repaired from or up to the bound of the slice,
+//! whose clustering values are those of its comparable form. Where they cannot be told (`comparable::prefix_of`), it is
+//! repaired from the first row of the replica that it deletes; one that goes on behind what is known, up to the last
+//! row visited, and from there in the next round.
 //!
 //! Invariants: a replica that has applied its mutations has the content of the merge, up to the frontier; a mutation
 //! has nothing that no replica had.
 
 use super::reconcile::{cut_of, frontier_of};
 use crate::clustering::{Clustering, ClusteringBound};
-use crate::comparable::{BoundSide, side};
+use crate::comparable::{BoundSide, prefix_of, side};
 use crate::fragment::{Fragment, FragmentStep};
 use crate::fragment_block::{FragmentBlock, FragmentBlockCursor};
 use crate::key::DecoratedKey;
@@ -306,7 +307,8 @@ impl Walk<'_> {
                         let is_bound = !clustering.0.is_empty() || comparable.len() <= 1;
                         let side = side(comparable);
                         let end = side.filter(|_| is_bound).map(|side| (clustering.0.to_vec(), side));
-                        (deletion, end.or_else(|| self.resumed_at(key, comparable)))
+                        let end = end.or_else(|| self.resumed_at(key, comparable));
+                        (deletion, end.or_else(|| prefix_of(self.table, comparable)))
                     }
                     _ => (Deletion::LIVE, None),
                 };

@@ -60,15 +60,30 @@ pub(crate) fn ordered_f64(number: f64) -> u64 {
     if bits >> 63 == 1 { !bits } else { bits ^ (1 << 63) }
 }
 
+/// The number that [`ordered_f64`] makes this one of.
+pub(crate) fn unordered_f64(ordered: u64) -> f64 {
+    f64::from_bits(if ordered >> 63 == 1 { ordered ^ (1 << 63) } else { !ordered })
+}
+
 /// [`ordered_f64`] for a float.
 pub(crate) fn ordered_f32(number: f32) -> u32 {
     let bits = if number.is_nan() { 0x7fc0_0000 } else { number.to_bits() };
     if bits >> 31 == 1 { !bits } else { bits ^ (1 << 31) }
 }
 
+/// [`unordered_f64`] for a float.
+pub(crate) fn unordered_f32(ordered: u32) -> f32 {
+    f32::from_bits(if ordered >> 31 == 1 { ordered ^ (1 << 31) } else { !ordered })
+}
+
 /// Reorders the first half of a version 1 uuid: version and timestamp, most significant part first.
 fn reorder_timestamp(high: u64) -> u64 {
     (high << 48) | ((high << 16) & 0xffff_0000_0000) | (high >> 32)
+}
+
+/// The half that [`reorder_timestamp`] makes this one of.
+fn reorder_back(high: u64) -> u64 {
+    (high << 32) | ((high >> 16) & 0xffff_0000) | (high >> 48)
 }
 
 fn halves(uuid: [u8; 16]) -> (u64, u64) {
@@ -82,6 +97,12 @@ pub(crate) fn ordered_timeuuid(uuid: [u8; 16]) -> u128 {
     (u128::from(reorder_timestamp(high)) << 64) | u128::from(low ^ 0x8080_8080_8080_8080)
 }
 
+/// The uuid that [`ordered_timeuuid`] makes this number of.
+pub(crate) fn unordered_timeuuid(ordered: u128) -> [u8; 16] {
+    let (high, low) = halves(ordered.to_be_bytes());
+    (u128::from(reorder_back(high)) << 64 | u128::from(low ^ 0x8080_8080_8080_8080)).to_be_bytes()
+}
+
 /// An unsigned integer that sorts like uuids: by version; version 1 by time; then by the bytes.
 pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
     let (high, low) = halves(uuid);
@@ -92,6 +113,18 @@ pub(crate) fn ordered_uuid(uuid: [u8; 16]) -> u128 {
         (version << 60) | ((high >> 4) & 0x0fff_ffff_ffff_f000) | (high & 0xfff)
     };
     (u128::from(high) << 64) | u128::from(low)
+}
+
+/// The uuid that [`ordered_uuid`] makes this number of.
+pub(crate) fn unordered_uuid(ordered: u128) -> [u8; 16] {
+    let (high, low) = halves(ordered.to_be_bytes());
+    let version = high >> 60;
+    let high = if version == 1 {
+        reorder_back(high)
+    } else {
+        ((high << 4) & 0xffff_ffff_ffff_0000) | version << 12 | (high & 0xfff)
+    };
+    (u128::from(high) << 64 | u128::from(low)).to_be_bytes()
 }
 
 /// An unsigned integer that sorts like lexical uuids: as two signed numbers.
