@@ -21,6 +21,8 @@ use std::time::Duration;
 
 const SERVER: NodeId = NodeId(1);
 const CLIENT: NodeId = NodeId(2);
+/// A second server, for plans with two.
+const OTHER_SERVER: NodeId = NodeId(3);
 
 fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
@@ -50,7 +52,12 @@ fn run(plan: Plan, behaviour: Behaviour) -> Outcome {
         ..Options::default()
     };
     let mut sim = Sim::new(7, options);
-    sim.start_node(SERVER, 1, move |_| server::serve(behaviour.clone()));
+    for server in [SERVER, OTHER_SERVER] {
+        let behaviour = behaviour.clone();
+        sim.start_node(server, 1, move |_| server::serve(behaviour.clone()));
+    }
+    // Until both listen.
+    sim.run_until(millis(1), || false);
     let results = Rc::new(RefCell::new(Vec::new()));
     let (shared, threads) = (Arc::new(Shared::new(plan.threads)), plan.threads);
     let (run, into) = (Arc::new(plan.clone()), results.clone());
@@ -223,6 +230,24 @@ fn version_5_carries_the_same_load() {
     let plan = Plan { version: wire::Version::V5, pace: open(1000.0), ..plan() };
     let outcome = run(plan, Behaviour::prompt(millis(1)));
     assert_eq!((outcome.verdict, outcome.total.operations), (Verdict::Valid, 5000));
+}
+
+#[test]
+fn each_of_several_nodes_has_a_line() {
+    let address = |node| SocketAddr::new(Sim::address_of(node), 9042);
+    let hosts = vec![address(SERVER), address(OTHER_SERVER)];
+    let outcome = run(Plan { hosts: hosts.clone(), pace: open(1000.0), ..plan() }, Behaviour::prompt(millis(1)));
+    let counts: Vec<_> = outcome.hosts.iter().map(|host| (host.address, host.failed)).collect();
+    assert_eq!(counts, hosts.iter().map(|host| (*host, 0)).collect::<Vec<_>>());
+    assert_eq!(outcome.hosts.iter().map(|host| host.operations).sum::<u64>(), 5000);
+    assert!(outcome.hosts.iter().all(|host| host.operations > 1000), "each serves a part");
+    let text = load::report::text::report(&outcome);
+    for host in hosts {
+        let line = text.lines().find(|line| line.starts_with(&host.to_string())).unwrap_or_else(|| panic!("{text}"));
+        assert_eq!(line.split_whitespace().count(), 5, "{line}");
+    }
+    let alone = run(Plan { pace: open(1000.0), ..plan() }, Behaviour::prompt(millis(1)));
+    assert!(alone.hosts.is_empty());
 }
 
 #[test]
