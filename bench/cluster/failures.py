@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Load at QUORUM on three processes while one node after the other fails: what was acknowledged must be there.
 
-    python3 bench/cluster/failures.py HELENUS [--minutes 10] [--rate 300] [--seed 1] [--directory DIR]
+    python3 bench/cluster/failures.py HELENUS [--minutes 10] [--rate 300] [--seed 1] [--directory DIR] [--faults killed,stopped]
 
 Every key has three replicas. One node at a time is killed with SIGKILL, stopped with SIGSTOP and continued, cut off from
-everybody (rules of nftables, which need root; without them that fault is left out) or asked to end, in turn, for 2 to 25
-seconds. The next one fails 15 seconds after all nodes say again that all are up. Operations are due at fixed times; each is
+everybody, asked to end, loses one packet in ten, or shares its CPUs with processes that never rest, in turn, for 2 to 25
+seconds. Cuts and losses are rules of nftables, which need root; without them these faults are left out. The next one fails 15 seconds after all nodes say again that all are up. Operations are due at fixed times; each is
 tried on one node, and once more on another one when that fails or does not answer within a second, as a driver's retry
 policy does for idempotent requests. What is checked:
 
@@ -19,10 +19,12 @@ Prints an event a line and how the 99th percentile went around it, and ends with
 than an increment failed twice."""
 import argparse
 import asyncio
+import os
 import random
 import shutil
 import signal
 import struct
+import subprocess
 import sys
 import time
 
@@ -278,13 +280,23 @@ async def fail(name, node, cuts, seconds):
         node.send(signal.SIGSTOP)
     elif name == "cut off":
         cuts.cut(node.address)
+    elif name == "lossy":
+        cuts.lose(node.address)
+    elif name == "busy":
+        # Processes that compete for its CPUs, with all others on them.
+        cpus = os.sched_getaffinity(node.pid)
+        spinning = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(2 * len(cpus))]
     else:
         await loop.run_in_executor(None, node.end)
     await asyncio.sleep(seconds)
     if name == "stopped":
         node.send(signal.SIGCONT)
-    elif name == "cut off":
+    elif name in ("cut off", "lossy"):
         cuts.heal()
+    elif name == "busy":
+        for process in spinning:
+            process.kill()
+            process.wait()
     else:
         node.start()
 
@@ -302,7 +314,7 @@ async def failures(arguments, cluster, cuts):
     load.began, stop = time.monotonic(), asyncio.Event()
     running = asyncio.create_task(load.run(arguments.rate, stop))
     loop, chance = asyncio.get_running_loop(), random.Random(arguments.seed)
-    names = ["killed", "stopped", *(["cut off"] if cuts else []), "restarted"]
+    names = [name for name in arguments.faults.split(",") if cuts or name not in ("cut off", "lossy")]
     turn = 0
     await asyncio.sleep(QUIET_SECONDS)
     while time.monotonic() - load.began < arguments.minutes * 60 and not load.broken:
@@ -339,6 +351,7 @@ def main():
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--rate", type=float, default=300)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--faults", default="killed,stopped,cut off,restarted,lossy,busy", help="which, in this order")
     parser.add_argument("--directory", default="/tmp/helenus-failures")
     arguments = parser.parse_args()
     cluster = Cluster(arguments.helenus, arguments.directory)

@@ -80,7 +80,8 @@ def nft(*words):
 
 
 class Cuts:
-    """Cuts single addresses off by rules of nftables, which drop without a word what comes from them or goes to them. Needs root."""
+    """Cuts single addresses off by rules of nftables, which drop without a word what comes from them or goes to them, or a part of that.
+    Needs root."""
 
     def __enter__(self):
         nft("add", "table", "inet", TABLE)
@@ -93,6 +94,11 @@ class Cuts:
     def cut(self, address):
         for end in ("saddr", "daddr"):
             nft("add", "rule", "inet", TABLE, "input", "ip", end, address, "drop")
+
+    def lose(self, address):
+        """Drops one packet in ten of what comes from an address or goes to it."""
+        for end in ("saddr", "daddr"):
+            nft("add", "rule", "inet", TABLE, "input", "ip", end, address, "numgen", "random", "mod", "10", "0", "drop")
 
     def heal(self):
         nft("flush", "chain", "inet", TABLE, "input")
