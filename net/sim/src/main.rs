@@ -3,8 +3,8 @@
 
 use clap::{Parser, ValueEnum};
 use sim::clusters::{
-    Planted, run_agreement, run_cluster, run_planted, run_replicated, run_replicated_planted, run_scale,
-    run_with_a_dead_node,
+    Planted, run_agreement, run_cluster, run_decisions, run_planted, run_replicated, run_replicated_planted, run_scale,
+    run_slow_node, run_slow_node_planted, run_with_a_dead_node,
 };
 use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
@@ -34,8 +34,14 @@ struct Arguments {
     /// Clusters of several nodes, and replicated tables.
     #[arg(long)]
     replicated: bool,
+    /// Clusters of several nodes, and conditional changes and SERIAL reads of replicated tables alone.
+    #[arg(long)]
+    decisions: bool,
+    /// Clusters of which one node is slow for a while.
+    #[arg(long)]
+    slow_node: bool,
     /// Clusters that have this bug, which the judges are to find.
-    #[arg(long, value_enum, conflicts_with_all = ["registers", "clusters", "replicated"])]
+    #[arg(long, value_enum, conflicts_with_all = ["registers", "clusters", "replicated", "decisions", "slow_node"])]
     plant: Option<Planted>,
     /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one
     /// client with all nodes alive and with one dead.
@@ -83,12 +89,17 @@ fn main() -> ExitCode {
             let name = planted.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
             let kind = format!("--plant {name} ");
             match planted.is_replicated() {
+                _ if planted.is_of_slow_node() => {
+                    seeds(&arguments, &kind, |seed| run_slow_node_planted(seed, *planted))
+                }
                 true => seeds(&arguments, &kind, |seed| run_replicated_planted(seed, *planted)),
                 false => seeds(&arguments, &kind, |seed| run_planted(seed, *planted)),
             }
         }
         Arguments { clusters: true, .. } => seeds(&arguments, "--clusters ", run_cluster),
         Arguments { replicated: true, .. } => seeds(&arguments, "--replicated ", run_replicated),
+        Arguments { decisions: true, .. } => seeds(&arguments, "--decisions ", run_decisions),
+        Arguments { slow_node: true, .. } => seeds(&arguments, "--slow-node ", run_slow_node),
         Arguments { registers: true, .. } => seeds(&arguments, "--registers ", |seed| sim::run_registers(seed, false)),
         _ => seeds(&arguments, "", sim::run),
     }

@@ -52,7 +52,9 @@ impl Call {
 
     /// Calls `complete` after the disk's latency and returns its result.
     async fn run<T: 'static>(&self, complete: impl FnOnce(&World, &Rc<RefCell<Disk>>) -> T + 'static) -> T {
-        let latency = self.caller.world.scheduler.between(self.caller.world.options.borrow().disk_latency);
+        let of_all = self.caller.world.options.borrow().disk_latency;
+        let between = self.disk.borrow().latency.unwrap_or(of_all);
+        let latency = self.caller.world.scheduler.between(between);
         let disk = self.disk.clone();
         self.caller.operate(latency, move |world| complete(world, &disk)).await
     }

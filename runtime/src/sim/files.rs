@@ -18,6 +18,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// A change of names becomes durable by itself after this many nanoseconds, as file systems write their journals.
 const NAMES_AGE_NANOS: u64 = 30_000_000_000;
@@ -180,6 +181,8 @@ pub(crate) struct Disk {
     /// Paths locked by the running node.
     pub(crate) locks: BTreeSet<PathBuf>,
     pub(crate) fault: Option<Fault>,
+    /// The latency of calls, if it is not that of all disks.
+    pub(crate) latency: Option<(Duration, Duration)>,
     pub(crate) failing_syncs: u32,
     /// The size that the system reports. Writes beyond it do not fail.
     pub(crate) size: u64,
@@ -197,6 +200,7 @@ impl Default for Disk {
             used: Rc::default(),
             locks: BTreeSet::new(),
             fault: None,
+            latency: None,
             failing_syncs: 0,
             size: SIZE,
         }

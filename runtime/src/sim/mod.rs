@@ -334,6 +334,12 @@ impl Sim {
         self.world.options.borrow_mut().disk_latency = between;
     }
 
+    /// From now on, calls on a node's disk take between these two times; with `None`, as long as on other disks again.
+    /// Calls under way end when they would have.
+    pub fn slow_disk(&mut self, id: NodeId, between: Option<(Duration, Duration)>) {
+        self.world.disk(id).borrow_mut().latency = between;
+    }
+
     /// The files on a node's disk as programs see them, with their lengths, sorted by path.
     pub fn files(&self, id: NodeId) -> Vec<(PathBuf, u64)> {
         let disk = self.world.disk(id);

@@ -15,7 +15,8 @@
 //! `agreement` times CREATE TABLE from many clients at once, and with a node that has just died; `scale` tells how long
 //! many nodes take.
 //!
-//! Replicated tables are read and written in runs of their own (`replicated`).
+//! Replicated tables are read and written in runs of their own (`replicated`), and so are those of which one node is
+//! slow (`slow_node`).
 //!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
 
@@ -31,12 +32,14 @@ mod ring;
 mod run;
 mod scale;
 mod schema_client;
+mod slow_node;
 mod verdict;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
 pub use planted::Planted;
-pub use replicated::{run_replicated, run_replicated_planted};
+pub use replicated::{run_decisions, run_replicated, run_replicated_planted};
 pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
 pub use run::{run_cluster, run_crash_while_joining, run_leave_of_one_of_two, run_missed_change, run_planted};
 pub use scale::{Scale, run_scale};
+pub use slow_node::{SlowNodeReport, run_slow_node, run_slow_node_planted};

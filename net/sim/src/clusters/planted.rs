@@ -33,12 +33,21 @@ pub enum Planted {
     /// Replicated tables: batches that are taken to be logged are not. Every fault is a crash of a node
     /// that has been cut off for a moment.
     NoBatchLog,
+    /// One node is slow: nodes wait for longer than the judge takes them to.
+    PatientNodes,
+    /// One node is slow: the replicas that are asked first stay so, however slow they are.
+    SlowReplicas,
 }
 
 impl Planted {
     /// Whether it is planted in runs of replicated tables, not in runs that change the schema.
     pub fn is_replicated(self) -> bool {
-        !matches!(self, Planted::ForgetfulDisks | Planted::LostNode | Planted::LastingCut)
+        !matches!(self, Planted::ForgetfulDisks | Planted::LostNode | Planted::LastingCut) && !self.is_of_slow_node()
+    }
+
+    /// Whether it is planted in runs of which one node is slow.
+    pub fn is_of_slow_node(self) -> bool {
+        matches!(self, Planted::PatientNodes | Planted::SlowReplicas)
     }
 
     /// Whether crashes take the end of the commit log.

@@ -39,6 +39,8 @@ const CLIENTS_OF_ONE_KIND: usize = 3;
 const ALONE: Duration = Duration::from_secs(3);
 /// Most rounds of faults.
 const ROUNDS_MAX: u64 = 4;
+/// How many rounds of faults a run has whose clients send conditional changes and SERIAL reads alone.
+const DECISION_ROUNDS: u64 = 12;
 /// Longest time of a fault, and of the quiet after it, virtual.
 const ROUND_MILLIS_MAX: u64 = 25_000;
 /// Longest time between the start of the clients and a fault, virtual.
@@ -54,6 +56,8 @@ pub(super) struct ReplicatedRun {
     pub(super) world: SharedWorld,
     /// How many clients send requests of all kinds.
     pub(super) clients: u8,
+    /// Whether clients send conditional changes and SERIAL reads alone, and no bug is planted.
+    only_decides: bool,
     pub(super) planted: Option<Planted>,
     /// Whether hints are delivered only after the clients have left.
     pub(super) holds_hints_back: bool,
@@ -64,15 +68,22 @@ pub(super) struct ReplicatedRun {
 
 /// Runs one seed to its verdict.
 pub fn run_replicated(seed: u64) -> ReplicatedReport {
-    run(seed, None)
+    run(seed, Work::Everything, None)
 }
 
 /// Runs one seed with a bug to its verdict.
 pub fn run_replicated_planted(seed: u64, planted: Planted) -> ReplicatedReport {
-    run(seed, Some(planted))
+    let work = if planted == Planted::ForgetfulAcceptors { Work::Registers } else { Work::Everything };
+    run(seed, work, Some(planted))
 }
 
-fn run(seed: u64, planted: Option<Planted>) -> ReplicatedReport {
+/// Runs one seed to its verdict, with as many clients as there may be that send conditional changes and SERIAL reads
+/// alone, and more faults.
+pub fn run_decisions(seed: u64) -> ReplicatedReport {
+    run(seed, Work::Registers, None)
+}
+
+fn run(seed: u64, work: Work, planted: Option<Planted>) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
     cluster.centres = if cluster.rng.below(4) == 0 { DataCentres::Two } else { DataCentres::One };
     if planted == Some(Planted::NoHints) {
@@ -80,7 +91,6 @@ fn run(seed: u64, planted: Option<Planted>) -> ReplicatedReport {
     }
     let holds_hints_back = cluster.rng.below(3) == 0 || planted == Some(Planted::LateHints);
     let level = if planted == Some(Planted::CountedTwice) { Consistency::One } else { Consistency::Quorum };
-    let work = if planted == Some(Planted::ForgetfulAcceptors) { Work::Registers } else { Work::Everything };
     let world = World {
         work,
         reads_are_durable: true,
@@ -91,11 +101,14 @@ fn run(seed: u64, planted: Option<Planted>) -> ReplicatedReport {
         ..World::default()
     };
     let clients = 1 + cluster.rng.below(CLIENTS_MAX) as u8;
+    let only_decides = work == Work::Registers && planted.is_none();
+    let clients = if only_decides { CLIENTS_MAX as u8 } else { clients };
     let world = Rc::new(RefCell::new(world));
     let mut run = ReplicatedRun {
         cluster,
         world,
         clients,
+        only_decides,
         planted,
         holds_hints_back,
         keeps_hints: true,
@@ -129,7 +142,8 @@ impl ReplicatedRun {
         self.create_schema()?;
         self.hold_hints_back()?;
         self.start_clients();
-        for _ in 0..1 + self.cluster.rng.below(ROUNDS_MAX) {
+        let rounds = if self.only_decides { DECISION_ROUNDS } else { 1 + self.cluster.rng.below(ROUNDS_MAX) };
+        for _ in 0..rounds {
             self.round()?;
         }
         self.leave()?;

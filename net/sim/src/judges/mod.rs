@@ -7,6 +7,8 @@
 //! * [`batches`]: logged batches, which are in all of their partitions or in none, and partitions that only grow.
 //! * [`levels`]: tables that are written and read at levels that overlap.
 //! * [`deletions`]: keys that stay deleted; [`convergence`]: replicas with the same rows.
+//! * [`patience`]: waits that end, and load that does not grow; [`slowness`]: requests that a slow node must not slow
+//!   down.
 //! * [`linearizable`]: whether operations took effect one after another.
 //! * [`registers`]: conditional changes and SERIAL reads, which it passes on to [`linearizable`].
 
@@ -17,5 +19,7 @@ pub mod deletions;
 pub mod history;
 pub mod levels;
 pub mod linearizable;
+pub mod patience;
 pub mod read_checks;
 pub mod registers;
+pub mod slowness;

@@ -6,6 +6,7 @@
 //! * [`batches`], [`deletions`], [`levels`]: clients of replicated tables that send one kind of requests alone.
 //! * `session`: a client's connections; [`client`] chooses among the steps, [`checker`] reads everything, [`operator`]
 //!   sends nodetool's commands, [`replicas`] compares the replicas of each partition.
+//! * `steady`: clients of another kind of run, whose requests are timed.
 
 pub mod batches;
 pub mod checker;
@@ -21,6 +22,7 @@ pub mod replicas;
 mod requests;
 mod schema_changes;
 mod session;
+pub(crate) mod steady;
 pub mod tables;
 pub mod world;
 mod writes;
