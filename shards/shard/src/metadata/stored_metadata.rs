@@ -1,5 +1,5 @@
-//! The metadata that this node has applied, in hidden tables of `system`: a row for each member, so that an entry of the
-//! log writes the members that it changes and no other.
+//! The metadata that this node has applied, in hidden tables of `system`: a row for each member, so that an entry of
+//! the log writes the members that it changes and no other.
 //!
 //! | table | partition | rows |
 //! |---|---|---|
