@@ -13,8 +13,10 @@ use crate::strangers::Strangers;
 use runtime::HashMap;
 use runtime::sync::Latch;
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// A connection of one peer's core and lane, of which there is one.
@@ -33,6 +35,8 @@ pub(crate) struct CoreState {
     pub(crate) inbound: RefCell<HashMap<InboundKey, Rc<InboundConnection>>>,
     pub(crate) inbound_counts: RefCell<HashMap<SocketAddr, Rc<InboundCounts>>>,
     pub(crate) strangers: Rc<Strangers>,
+    /// The addresses at which nodes are dialled that are not the ones by which they are known.
+    pub(crate) dialled_at: RefCell<Arc<BTreeMap<SocketAddr, SocketAddr>>>,
     pub(crate) closed: Latch,
     connections: Cell<u64>,
 }
@@ -53,6 +57,7 @@ impl CoreState {
             inbound: RefCell::default(),
             inbound_counts: RefCell::default(),
             strangers: Rc::default(),
+            dialled_at: RefCell::default(),
             closed: Latch::default(),
             connections: Cell::new(0),
         })
@@ -60,6 +65,11 @@ impl CoreState {
 
     pub(crate) fn identity(&self) -> Rc<Identity> {
         self.identity.borrow().clone()
+    }
+
+    /// Where the node that is known by this address is dialled.
+    pub(crate) fn dialled_at(&self, address: SocketAddr) -> SocketAddr {
+        self.dialled_at.borrow().get(&address).copied().unwrap_or(address)
     }
 
     /// The outgoing links to the node at `address`.

@@ -41,11 +41,11 @@ pub(crate) async fn dial(core: &CoreState, endpoint: &Endpoint, lane: Lane) -> R
     let wanted = |shards: u16| ShardId(runtime::current_shard().0 % shards);
     for is_last in [false, true] {
         let port = known.map(|shards| (wanted(shards).0, shards));
-        let stream = connect(core, endpoint.address, port).await.map_err(|error| {
+        let stream = connect(core, core.dialled_at(endpoint.address), port).await.map_err(|error| {
             tracing::debug!(peer = %endpoint.address, ?lane, %error, "cannot connect");
             CallError::Unreachable
         })?;
-        let peer = Rc::new(greet(core, &stream, lane).await?);
+        let peer = Rc::new(greet(core, &stream, endpoint.address, lane).await?);
         let shards = peer.identity.shards;
         endpoint.identity.replace(Some(peer.clone()));
         if is_last || peer.identity.shard == wanted(shards) {
@@ -81,8 +81,8 @@ fn source_port(n: u64, shard: u16, shards: u16) -> u16 {
     (first + n * shards).min(u64::from(u16::MAX)) as u16
 }
 
-/// Tells the other side who this is, and judges its answer.
-async fn greet(core: &CoreState, stream: &Stream, lane: Lane) -> Result<PeerIdentity, CallError> {
+/// Tells the other side, which is known by the address `to`, who this is, and judges its answer.
+async fn greet(core: &CoreState, stream: &Stream, to: SocketAddr, lane: Lane) -> Result<PeerIdentity, CallError> {
     let own = core.identity();
     let hello = Greeting::Hello { lane, clock_micros: micros(runtime::now()), identity: Identity::clone(&own) };
     stream.write(|out| hello.put(out));
@@ -103,7 +103,7 @@ async fn greet(core: &CoreState, stream: &Stream, lane: Lane) -> Result<PeerIden
         Greeting::Welcome { version, identity } if used == received.len() => {
             own.check_cluster(&identity).map_err(CallError::Refused)?;
             own.common_version(identity.address, identity.versions).map_err(CallError::Refused)?;
-            let peer = PeerIdentity { identity, version, socket: stream.peer() };
+            let peer = PeerIdentity { identity, version, socket: to };
             core.handler.accept_peer(&peer).map_err(CallError::Refused)?;
             Ok(peer)
         }

@@ -92,7 +92,7 @@ pub struct PeerIdentity {
     pub identity: Identity,
     /// The version that both speak on this connection.
     pub version: u16,
-    /// The address of its socket, which is not where it listens if it dialled.
+    /// The address by which it is known if it was dialled; else that of its socket, at which it does not listen.
     pub socket: SocketAddr,
 }
 

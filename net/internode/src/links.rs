@@ -16,9 +16,11 @@ use crate::outbound;
 use crate::peer_clock::micros;
 use runtime::sync::{Either, race};
 use runtime::{Accepted, Instant};
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A connection is pinged this often.
@@ -133,11 +135,23 @@ impl Links {
 
     /// Looks whether a process listens at `to` at this moment, by a connection that is closed at once.
     pub async fn presence(&self, to: SocketAddr) -> Presence {
+        let to = self.0.dialled_at(to);
         let connected = runtime::timeout(PRESENCE_WAIT, dialing::connect(&self.0, to, None)).await;
         match connected {
             Some(Ok(_)) => Presence::Listening,
             Some(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => Presence::Gone,
             Some(Err(_)) | None => Presence::Silent,
+        }
+    }
+
+    /// Dials the nodes that are known by the first addresses at the second ones from now on, and any other node at the
+    /// address by which it is known. Connections that were made to another address are closed.
+    pub fn dial_at(&self, addresses: Arc<BTreeMap<SocketAddr, SocketAddr>>) {
+        let before = self.0.dialled_at.replace(addresses);
+        for (address, endpoint) in &*self.0.endpoints.borrow() {
+            if before.get(address).unwrap_or(address) != &self.0.dialled_at(*address) {
+                endpoint.connections().for_each(|connection| connection.stream.shutdown());
+            }
         }
     }
 

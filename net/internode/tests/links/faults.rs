@@ -6,7 +6,9 @@ use runtime::Instant;
 use runtime::sim::{self, Sim};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::net::SocketAddr;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::time::Duration;
 
 fn sim(seed: u64) -> Sim {
@@ -318,4 +320,29 @@ fn a_node_whose_process_is_gone_is_told_from_one_that_is_cut_off() {
     sim.partition(ONE, TWO, false);
     pass(&mut sim, 5 * SECOND);
     assert_eq!(look(&mut sim), (Presence::Listening, Duration::ZERO));
+}
+
+#[test]
+fn a_node_is_dialled_at_the_address_that_it_has_for_its_data_centre() {
+    let (mut sim, one, two) = (sim(12), Node::new(ONE, 1), Node::new(TWO, 1));
+    two.listen(&mut sim);
+    run(&mut sim, &one, |links| async move {
+        // Nobody listens at the address by which the node is known.
+        let known = SocketAddr::new(address(TWO).ip(), 7999);
+        let call = || links.call(known, Lane::Requests, ECHO, b"x", within(SECOND));
+        assert_eq!(call().await, Err(CallError::Unreachable));
+        assert_eq!(links.presence(known).await, Presence::Gone);
+        links.dial_at(Arc::new(BTreeMap::from([(known, address(TWO))])));
+        while call().await != Ok(b"x".to_vec()) {
+            runtime::sleep(SECOND / 100).await;
+        }
+        assert_eq!(links.peer(known).expect("connected").socket, known);
+        assert_eq!(links.presence(known).await, Presence::Listening);
+        // Without it the connection is closed, and there is none to be had.
+        links.dial_at(Arc::default());
+        while call().await.is_ok() {
+            runtime::sleep(SECOND / 100).await;
+        }
+        assert_eq!(call().await, Err(CallError::Unreachable));
+    });
 }
