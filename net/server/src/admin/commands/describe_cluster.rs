@@ -5,10 +5,12 @@ use super::table_names::keyspaces;
 use crate::admin::error::CommandError;
 use crate::config::RELEASE_VERSION;
 use crate::node_state::NodeState;
-use cluster::metadata::MemberState;
+use cluster::metadata::{MemberState, Metadata};
 use cluster::topology::Node;
+use shard::AgreementStatus;
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use uuid::Uuid;
 
 /// `describecluster`.
 pub(crate) async fn describe(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
@@ -85,7 +87,26 @@ pub(crate) async fn describe(node: &NodeState, out: &mut String) -> Result<(), C
     if let Some(note) = ring::ownership(node, &schema, None)?.note {
         let _ = writeln!(out, "\nNote: {note}");
     }
+    if let Some(agreement) = shard.agreement() {
+        metadata_log(&agreement, &metadata, out);
+    }
     Ok(())
+}
+
+/// What Cassandra does not have: up to where the nodes agree, and who decides.
+fn metadata_log(agreement: &AgreementStatus, metadata: &Metadata, out: &mut String) {
+    let shown = |host_id: &Uuid| match metadata.members.get(host_id) {
+        Some(member) => member.address.ip().to_string(),
+        None => host_id.to_string(),
+    };
+    let mut voters: Vec<String> = agreement.voters.iter().map(shown).collect();
+    voters.sort();
+    let leader = agreement.leader.as_ref().map_or("none".into(), shown);
+    let (epoch, voters) = (agreement.epoch, voters.join(", "));
+    let _ = write!(out, "\nMetadata Log:\n\tEpoch: {epoch}\n\tLeader: {leader}\n\tVoters: [{voters}]\n");
+    if let Some(failure) = &agreement.failure {
+        let _ = writeln!(out, "\tThis node takes no part any more: {failure}");
+    }
 }
 
 /// The replication of a keyspace: its class without the package, and its options.
