@@ -43,6 +43,9 @@ fn clouds(head: &str) -> (&'static str, String) {
             answered("projects/12/zones/europe-west4-c")
         }
         "GET /latest/meta-data/zone-id" => answered("cn-beijing-a"),
+        "GET /latest/meta-data/availability-zone" => answered("ch-gva-2"),
+        "GET /latest/meta-data/public-ipv4" if has("x-aws-ec2-metadata-token: secret") => answered("52.1.2.3"),
+        "GET /latest/meta-data/local-ipv4" if has("x-aws-ec2-metadata-token: secret") => answered("10.0.0.7"),
         "GET /metadata/instance/compute?api-version=2021-12-13&format=json" if has("metadata: true") => {
             answered(r#"{"location": "northeurope", "zone": "2"}"#)
         }
@@ -64,6 +67,8 @@ fn snitches_of_clouds_find_their_place() {
     let file = format!("metadata_url=http://{address}");
     for (name, data_center, rack) in [
         ("Ec2Snitch", "eu-west-1", "eu-west-1b"),
+        ("Ec2MultiRegionSnitch", "eu-west-1", "eu-west-1b"),
+        ("CloudstackSnitch", "ch-gva", "2"),
         ("GoogleCloudSnitch", "europe-west4", "c"),
         ("AlibabaCloudSnitch", "cn-beijing", "a"),
         ("AzureSnitch", "northeurope", "rack-2"),
@@ -72,6 +77,10 @@ fn snitches_of_clouds_find_their_place() {
         let ask = |question: &Question| ask(question, Duration::from_secs(20));
         let located = snitch.locate(Some(&file), ([127, 0, 0, 1], 7000).into(), &|_| None, &ask);
         assert_eq!(located, Ok(Location { data_center: data_center.into(), rack: rack.into() }), "{name}");
+        let addresses = snitch.addresses(Some(&file), &ask).expect(name);
+        let both = addresses.map(|both| (both.public.to_string(), both.private.to_string()));
+        let expected = (name == "Ec2MultiRegionSnitch").then(|| ("52.1.2.3".to_owned(), "10.0.0.7".to_owned()));
+        assert_eq!(both, expected, "{name}");
     }
 }
 

@@ -4,10 +4,13 @@
 //! `cassandra-rackdc.properties` and texts are those of Cassandra 5.0.
 
 use super::location::Location;
+use std::net::IpAddr;
 use std::num::ParseIntError;
 
 /// The property with the address of the service, instead of the cloud's own.
-const URL: &str = "metadata_url";
+pub const URL: &str = "metadata_url";
+/// Files that name the server of CloudStack's metadata: the leases of DHCP.
+pub const LEASE_FILES: [&str; 2] = ["/var/lib/dhcp/dhclient.eth0.leases", "/var/lib/dhclient/dhclient.eth0.leases"];
 /// The same for EC2, older.
 const EC2_URL: &str = "ec2_metadata_url";
 /// How many seconds a token of EC2's service may last.
@@ -24,6 +27,8 @@ pub enum Cloud {
     Azure,
     /// Alibaba's.
     Alibaba,
+    /// One of Apache CloudStack.
+    Cloudstack,
 }
 
 /// The method of a request.
@@ -49,55 +54,119 @@ pub struct Question {
 /// Sends a request: the body of an answer with status 200, or why there is none.
 pub type Ask<'a> = &'a dyn Fn(&Question) -> Result<String, String>;
 
+/// The addresses of a machine of EC2.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Addresses {
+    /// The one that other regions reach.
+    pub public: IpAddr,
+    /// The one within its region.
+    pub private: IpAddr,
+}
+
+/// A metadata service: its address, and the headers that it wants.
+struct Service<'a> {
+    url: String,
+    headers: Vec<(&'static str, String)>,
+    ask: Ask<'a>,
+}
+
+impl Service<'_> {
+    fn get(&self, path: &str) -> Result<String, String> {
+        let url = format!("{}{path}", self.url);
+        (self.ask)(&Question { method: Method::Get, url, headers: self.headers.clone() })
+    }
+}
+
+/// The last property of a name that is not empty.
+fn property<'p>(properties: &'p [(String, String)], name: &str) -> Option<&'p str> {
+    let found = properties.iter().rfind(|(key, _)| key == name);
+    found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
+}
+
+/// The address of CloudStack's metadata service, which the text of a [`LEASE_FILES`] names.
+///
+/// # Errors
+/// Cassandra's text if there is no such file, or if it names none.
+pub fn url_of_lease(lease: Option<&str>) -> Result<String, String> {
+    let lease = lease.ok_or("No valid DHCP lease file could be found.")?;
+    let server = |line: &str| {
+        let rest = line.trim_start_matches([' ', '\t']).strip_prefix("option dhcp-server-identifier ")?;
+        rest.strip_suffix(';').map(|server| format!("http://{server}"))
+    };
+    lease.lines().find_map(server).ok_or_else(|| "No metadata server could be found in lease file.".into())
+}
+
+/// The addresses of this machine of EC2.
+///
+/// # Errors
+/// As for [`Cloud::locate`], or the service names no address.
+pub(super) fn addresses(properties: &[(String, String)], ask: Ask<'_>) -> Result<Addresses, String> {
+    let service = Cloud::Ec2.service(properties, ask)?;
+    let address = |path| {
+        let answer = service.get(path)?;
+        answer.trim().parse().map_err(|_| format!("{path}: {answer} is no address"))
+    };
+    Ok(Addresses {
+        public: address("/latest/meta-data/public-ipv4")?,
+        private: address("/latest/meta-data/local-ipv4")?,
+    })
+}
+
 impl Cloud {
     /// Where this machine is. `properties` are those of the snitch's file; the last of a name counts.
     ///
     /// # Errors
     /// Cassandra's text if a property has no meaning, the service does not answer, or what it says is no place.
     pub(super) fn locate(self, properties: &[(String, String)], ask: Ask<'_>) -> Result<Location, String> {
-        let property = |name: &str| {
-            let found = properties.iter().rfind(|(key, _)| key == name);
-            found.map(|(_, value)| value.trim()).filter(|value| !value.is_empty())
-        };
-        let suffix = property("dc_suffix").unwrap_or_default();
+        let suffix = property(properties, "dc_suffix").unwrap_or_default();
+        let service = self.service(properties, ask)?;
+        match self {
+            Cloud::Ec2 => {
+                let zone = service.get("/latest/meta-data/placement/availability-zone")?;
+                let naming = property(properties, "ec2_naming_scheme");
+                let is_legacy = naming.is_some_and(|name| name.eq_ignore_ascii_case("legacy"));
+                Ok(of_ec2(zone.trim(), is_legacy, suffix))
+            }
+            Cloud::Google => of_zone(&service.get("/computeMetadata/v1/instance/zone")?, suffix),
+            Cloud::Alibaba => of_zone(&service.get("/latest/meta-data/zone-id")?, suffix),
+            Cloud::Azure => {
+                let version = property(properties, "azure_api_version").unwrap_or("2021-12-13");
+                let path = format!("/metadata/instance/compute?api-version={version}&format=json");
+                of_azure(&service.get(&path)?, suffix)
+            }
+            Cloud::Cloudstack => of_cloudstack(service.get("/latest/meta-data/availability-zone")?.trim()),
+        }
+    }
+
+    /// The service of this cloud that the properties name, or else its own.
+    fn service<'a>(self, properties: &[(String, String)], ask: Ask<'a>) -> Result<Service<'a>, String> {
         let own = match self {
             Cloud::Ec2 | Cloud::Azure => "http://169.254.169.254",
             Cloud::Google => "http://metadata.google.internal",
             Cloud::Alibaba => "http://100.100.100.200",
+            // Each has its own, which the caller finds.
+            Cloud::Cloudstack => "",
         };
-        let older = property(EC2_URL).filter(|_| self == Cloud::Ec2);
-        let service = property(URL).or(older).unwrap_or(own).trim_end_matches('/');
-        let get =
-            |path: &str, headers| ask(&Question { method: Method::Get, url: format!("{service}{path}"), headers });
-        match self {
-            Cloud::Ec2 => {
-                let headers = match property("ec2_metadata_type").unwrap_or("v2") {
-                    "v1" => Vec::new(),
-                    "v2" => vec![("X-aws-ec2-metadata-token", token(service, &property, ask)?)],
-                    _ => return Err("ec2_metadata_type must be one of v1,v2".into()),
-                };
-                let zone = get("/latest/meta-data/placement/availability-zone", headers)?;
-                let is_legacy = property("ec2_naming_scheme").is_some_and(|name| name.eq_ignore_ascii_case("legacy"));
-                Ok(of_ec2(zone.trim(), is_legacy, suffix))
-            }
-            Cloud::Google => {
-                let headers = vec![("Metadata-Flavor", "Google".to_owned())];
-                of_zone(&get("/computeMetadata/v1/instance/zone", headers)?, suffix)
-            }
-            Cloud::Alibaba => of_zone(&get("/latest/meta-data/zone-id", Vec::new())?, suffix),
-            Cloud::Azure => {
-                let version = property("azure_api_version").unwrap_or("2021-12-13");
-                let path = format!("/metadata/instance/compute?api-version={version}&format=json");
-                of_azure(&get(&path, vec![("Metadata", "true".to_owned())])?, suffix)
-            }
-        }
+        let older = property(properties, EC2_URL).filter(|_| self == Cloud::Ec2);
+        let url = property(properties, URL).or(older).unwrap_or(own).trim_end_matches('/').to_owned();
+        let headers = match self {
+            Cloud::Ec2 => match property(properties, "ec2_metadata_type").unwrap_or("v2") {
+                "v1" => Vec::new(),
+                "v2" => vec![("X-aws-ec2-metadata-token", token(&url, properties, ask)?)],
+                _ => return Err("ec2_metadata_type must be one of v1,v2".into()),
+            },
+            Cloud::Google => vec![("Metadata-Flavor", "Google".to_owned())],
+            Cloud::Azure => vec![("Metadata", "true".to_owned())],
+            Cloud::Alibaba | Cloud::Cloudstack => Vec::new(),
+        };
+        Ok(Service { url, headers, ask })
     }
 }
 
 /// A token of EC2's service, version 2.
-fn token<'p>(service: &str, property: &dyn Fn(&str) -> Option<&'p str>, ask: Ask<'_>) -> Result<String, String> {
+fn token(service: &str, properties: &[(String, String)], ask: Ask<'_>) -> Result<String, String> {
     const TTL: &str = "ec2_metadata_token_ttl_seconds";
-    let seconds = match property(TTL) {
+    let seconds = match property(properties, TTL) {
         Some(text) => text.parse().map_err(|_: ParseIntError| {
             format!("Unable to parse integer from property {TTL}, value to parse: {text}")
         })?,
@@ -135,6 +204,16 @@ fn of_zone(answer: &str, suffix: &str) -> Result<Location, String> {
             "{} does not contain at least one '-' to differentiate between datacenter and rack",
             answer.trim()
         )),
+    }
+}
+
+/// The place that a zone `country-region-name` of CloudStack stands for.
+fn of_cloudstack(zone: &str) -> Result<Location, String> {
+    match zone.split('-').collect::<Vec<_>>().as_slice() {
+        [country, region, rack] => {
+            Ok(Location { data_center: format!("{country}-{region}"), rack: (*rack).to_owned() })
+        }
+        _ => Err(format!("CloudstackSnitch cannot handle invalid zone format: {zone}")),
     }
 }
 
@@ -247,9 +326,39 @@ mod tests {
     }
 
     #[test]
+    fn cloudstack_asks_the_server_of_the_lease() {
+        let lease = "lease {\n  interface \"eth0\";\n  option dhcp-server-identifier 10.1.2.3;\n}\n";
+        let url = url_of_lease(Some(lease)).expect("named");
+        let (location, asked) = located(Cloud::Cloudstack, &format!("{URL}={url}"), "ch-gva-2");
+        assert_eq!(location, pair("ch-gva", "2"));
+        assert_eq!(asked, ["Get http://10.1.2.3/latest/meta-data/availability-zone []"]);
+        let wrong = "CloudstackSnitch cannot handle invalid zone format: ch-2";
+        assert_eq!(place(Cloud::Cloudstack, "", "ch-2"), Err(wrong.into()));
+        assert_eq!(url_of_lease(Some("lease {}")), Err("No metadata server could be found in lease file.".into()));
+        assert_eq!(url_of_lease(None), Err("No valid DHCP lease file could be found.".into()));
+    }
+
+    #[test]
+    fn ec2_knows_both_addresses_of_a_machine() {
+        let ask = |question: &Question| {
+            Ok(match question.url.rsplit('/').next() {
+                Some("token") => "TOKEN",
+                Some("public-ipv4") => "52.1.2.3",
+                Some("local-ipv4") => "10.0.0.7\n",
+                _ => "nothing",
+            }
+            .to_owned())
+        };
+        let expected = Addresses { public: [52, 1, 2, 3].into(), private: [10, 0, 0, 7].into() };
+        assert_eq!(addresses(&[], &ask), Ok(expected));
+        let none = |_: &Question| Ok(String::new());
+        assert_eq!(addresses(&[], &none), Err("/latest/meta-data/public-ipv4:  is no address".into()));
+    }
+
+    #[test]
     fn a_service_that_does_not_answer_is_told() {
         let ask = |_: &Question| Err("HTTP response code: 404 (Not Found)".to_owned());
-        for cloud in [Cloud::Ec2, Cloud::Google, Cloud::Azure, Cloud::Alibaba] {
+        for cloud in [Cloud::Ec2, Cloud::Google, Cloud::Azure, Cloud::Alibaba, Cloud::Cloudstack] {
             assert_eq!(cloud.locate(&[], &ask), Err("HTTP response code: 404 (Not Found)".into()));
         }
     }

@@ -9,7 +9,7 @@ pub mod properties;
 
 pub use location::Location;
 
-use cloud::{Ask, Cloud};
+use cloud::{Addresses, Ask, Cloud};
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -27,9 +27,11 @@ pub enum Snitch {
     RackInferring,
     /// The metadata service of a cloud says where this node is.
     OfCloud(Cloud),
+    /// As for EC2; nodes of other regions reach this one at its public address.
+    Ec2MultiRegion,
 }
 
-const ALL: [Snitch; 8] = [
+const ALL: [Snitch; 10] = [
     Snitch::Simple,
     Snitch::GossipingPropertyFile,
     Snitch::PropertyFile,
@@ -38,6 +40,8 @@ const ALL: [Snitch; 8] = [
     Snitch::OfCloud(Cloud::Google),
     Snitch::OfCloud(Cloud::Azure),
     Snitch::OfCloud(Cloud::Alibaba),
+    Snitch::OfCloud(Cloud::Cloudstack),
+    Snitch::Ec2MultiRegion,
 ];
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 
@@ -59,6 +63,8 @@ impl Snitch {
             Snitch::OfCloud(Cloud::Google) => "GoogleCloudSnitch",
             Snitch::OfCloud(Cloud::Azure) => "AzureSnitch",
             Snitch::OfCloud(Cloud::Alibaba) => "AlibabaCloudSnitch",
+            Snitch::OfCloud(Cloud::Cloudstack) => "CloudstackSnitch",
+            Snitch::Ec2MultiRegion => "Ec2MultiRegionSnitch",
         }
     }
 
@@ -70,7 +76,9 @@ impl Snitch {
     /// The file that it reads, beside `cassandra.yaml`.
     pub fn file_name(self) -> Option<&'static str> {
         match self {
-            Snitch::GossipingPropertyFile | Snitch::OfCloud(_) => Some("cassandra-rackdc.properties"),
+            Snitch::GossipingPropertyFile | Snitch::OfCloud(_) | Snitch::Ec2MultiRegion => {
+                Some("cassandra-rackdc.properties")
+            }
             Snitch::PropertyFile => Some("cassandra-topology.properties"),
             Snitch::Simple | Snitch::RackInferring => None,
         }
@@ -95,8 +103,45 @@ impl Snitch {
             Snitch::PropertyFile => topology(file, address, resolve),
             Snitch::RackInferring => inferred(address.ip()),
             Snitch::OfCloud(cloud) => cloud.locate(&properties::parse(file.unwrap_or_default()), ask),
+            Snitch::Ec2MultiRegion => Cloud::Ec2.locate(&properties::parse(file.unwrap_or_default()), ask),
         };
-        located.map_err(|cause| format!("Error instantiating snitch class '{}': {cause}", self.class_name()))
+        located.map_err(|cause| self.failure(&cause))
+    }
+
+    /// The addresses of this machine for nodes of other regions and for those of its own, if this snitch tells them.
+    ///
+    /// # Errors
+    /// Cassandra's text if the service does not say it.
+    pub fn addresses(self, file: Option<&str>, ask: Ask<'_>) -> Result<Option<Addresses>, String> {
+        match self {
+            Snitch::Ec2MultiRegion => cloud::addresses(&properties::parse(file.unwrap_or_default()), ask)
+                .map(Some)
+                .map_err(|cause| self.failure(&cause)),
+            _ => Ok(None),
+        }
+    }
+
+    /// Whether nodes of one data centre reach each other by the addresses that they listen on: `prefer_local`.
+    pub fn prefers_local(self, file: Option<&str>) -> bool {
+        match self {
+            Snitch::Ec2MultiRegion => true,
+            Snitch::GossipingPropertyFile => {
+                let properties = properties::parse(file.unwrap_or_default());
+                let last = properties.iter().rfind(|(name, _)| name == "prefer_local");
+                last.is_some_and(|(_, value)| value.eq_ignore_ascii_case("true"))
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether other nodes are told the address that this one listens on.
+    pub fn tells_local(self) -> bool {
+        matches!(self, Snitch::Ec2MultiRegion | Snitch::GossipingPropertyFile)
+    }
+
+    /// Cassandra's text for a snitch that cannot begin.
+    pub fn failure(self, cause: &str) -> String {
+        format!("Error instantiating snitch class '{}': {cause}", self.class_name())
     }
 }
 
@@ -206,6 +251,19 @@ mod tests {
         for file in [None, Some(""), Some("dc=DC1"), Some("rack=R1")] {
             assert_eq!(located(file), Err(text.into()), "{file:?}");
         }
+    }
+
+    #[test]
+    fn two_snitches_have_addresses_of_the_data_centre() {
+        let gossiping = Snitch::GossipingPropertyFile;
+        for (file, prefers) in
+            [("prefer_local=true", true), ("prefer_local=TRUE", true), ("prefer_local=yes", false), ("", false)]
+        {
+            assert_eq!(gossiping.prefers_local(Some(file)), prefers, "{file}");
+        }
+        assert!(Snitch::Ec2MultiRegion.prefers_local(None) && Snitch::Ec2MultiRegion.tells_local());
+        assert!(!Snitch::PropertyFile.prefers_local(Some("prefer_local=true")) && !Snitch::Simple.tells_local());
+        assert_eq!(Snitch::OfCloud(Cloud::Ec2).addresses(None, &|_| Err("not asked".into())), Ok(None));
     }
 
     #[test]
