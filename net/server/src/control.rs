@@ -7,8 +7,9 @@ use crate::disk_policy::Consequence;
 use crate::exit::Exit;
 use runtime::{Accepted, ShardId};
 use std::cell::RefCell;
-use std::collections::VecDeque;
-use std::net::IpAddr;
+use std::collections::{BTreeMap, VecDeque};
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// The most control messages that may wait in the queue from one core to another.
@@ -28,6 +29,8 @@ pub(crate) enum Control {
     PeerConnection(Accepted),
     /// From shard 0: the node belongs to the cluster with this id.
     Joined(Uuid),
+    /// From shard 0: dial the nodes that are known by the first addresses at the second ones.
+    DialAt(Arc<BTreeMap<SocketAddr, SocketAddr>>),
     /// To shard 0: a connection of this client has closed.
     Closed(IpAddr),
     /// From shard 0: tell the clients that have registered for it.

@@ -32,6 +32,8 @@ pub(crate) struct NodeState {
     pub(crate) simulated: bool,
     /// Where the node is on its way out of the ring.
     pub(crate) leaving: Cell<LeavingState>,
+    /// Whether clients are served: not before the node has joined, nor after it has drained.
+    pub(crate) serves_clients: Cell<bool>,
     /// Set to ask the node to stop serving clients.
     pub(crate) drain: Latch,
     /// Set once the node has stopped serving clients.
@@ -50,6 +52,7 @@ impl NodeState {
             started: runtime::now(),
             simulated,
             leaving: Cell::default(),
+            serves_clients: Cell::new(false),
             drain: Latch::default(),
             drained: Latch::default(),
             compaction_throughput: Cell::new(throughput),

@@ -64,29 +64,48 @@ impl Service {
         Service { context, connections, registry, control, links }
     }
 
-    /// Shard 0: listens for other nodes and becomes a member of the cluster. Returns the task that accepts their
-    /// connections.
-    async fn join(&self, closing: &Latch) -> Result<Option<JoinHandle<()>>, StopReason> {
+    /// Shard 0: listens for other nodes. Returns the task that accepts their connections.
+    async fn accept_peers(&self, closing: &Latch) -> Result<Option<JoinHandle<()>>, StopReason> {
         let shard = &self.context.shard;
         let config = shard.node_config();
         let address = SocketAddr::new(config.listen_address, config.storage_port);
-        let accepting = match listener::listen(address).await {
+        match listener::listen(address).await {
             Ok(listener) => {
                 let serving = listener::serve(listener, self.links.clone(), self.control.clone(), closing.clone());
-                Some(runtime::spawn(serving))
+                Ok(Some(runtime::spawn(serving)))
             }
             Err(text) if shard.is_alone() && shard.other_seeds().is_empty() => {
                 tracing::warn!("no other node can join this one: {text}");
-                None
+                Ok(None)
             }
-            Err(text) => return Err(StopReason { text, exit: Exit::Misconfigured }),
-        };
+            Err(text) => Err(StopReason { text, exit: Exit::Misconfigured }),
+        }
+    }
+
+    /// Shard 0: becomes a member of the cluster.
+    async fn join(&self) -> Result<(), StopReason> {
+        let shard = &self.context.shard;
         shard.join_cluster().await?;
         if let Some(cluster_id) = shard.cluster_id() {
             self.links.joined(cluster_id);
             self.control.broadcast(ShardId(0), || Control::Joined(cluster_id)).await;
         }
-        Ok(accepting)
+        Ok(())
+    }
+
+    /// Shard 0, before clients are served: waits for a fault of the disk after which the node must end.
+    async fn fatal_fault(&self) -> StopReason {
+        loop {
+            let consequence = match race(self.control.recv(), self.context.shard.next_fault()).await {
+                Either::Left((_, Control::Failed(consequence))) => consequence,
+                Either::Left(_) => continue,
+                Either::Right(fault) => disk_policy::decide(&self.context.config, &fault),
+            };
+            // A node that is to serve no clients any more has not begun to.
+            if consequence != Consequence::Errors {
+                return disk_failed();
+            }
+        }
     }
 
     /// Shard 0: serves until the node is asked to stop and all shards have drained. Calls `ready` once the ports are
@@ -100,14 +119,28 @@ impl Service {
         self.links.serve_gossip(&gossip);
         let rounds = runtime::spawn(gossip.clone().run(stopping.clone()));
         let mut terminated = pin!(runtime::signal::terminated());
-        let peers_accepting = match race(self.join(&stopping), terminated.as_mut()).await {
+        let peers_accepting = self.accept_peers(&stopping).await?;
+        // An operator may look at a node that joins.
+        let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);
+        let listener = admin::listener::listen(&node).await;
+        let commands =
+            listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
+        match race(self.join(), race(terminated.as_mut(), self.fatal_fault())).await {
             Either::Left(joined) => joined?,
-            Either::Right(()) => {
+            Either::Right(Either::Right(reason)) => return Err(reason),
+            Either::Right(Either::Left(())) => {
+                tracing::info!("asked to stop before the node had joined");
+                gossip.stop().await;
+                stopping.set();
+                for task in commands.into_iter().chain(peers_accepting) {
+                    task.await;
+                }
+                rounds.await;
                 self.control.broadcast(me, || Control::Stop).await;
                 self.links.close();
                 return Ok(());
             }
-        };
+        }
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
             gossip.settle().await;
@@ -122,13 +155,10 @@ impl Service {
                 runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
             ]);
         }
-        // Who waits for the node to be ready may send a command or ask for metrics at once.
-        let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);
-        let listener = admin::listener::listen(&node).await;
-        let commands =
-            listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
+        // Who waits for the node to be ready may ask for metrics at once.
         let listener = http::listen(&node).await;
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
+        node.serves_clients.set(listening.is_some());
         gossip.set_rpc_ready(listening.is_some());
         tracing::info!("Startup complete");
         ready(&Ready { listening, shards: runtime::shard_count() });
@@ -147,6 +177,7 @@ impl Service {
                 Either::Left(Either::Left(())) => break,
                 Either::Left(Either::Right(())) => {
                     gossip.stop().await;
+                    node.serves_clients.set(false);
                     self.drain_all(accepting.take()).await;
                     is_drained = true;
                     node.drained.set();
@@ -163,9 +194,7 @@ impl Service {
             match consequence {
                 Consequence::Errors => {}
                 Consequence::StopServing => node.drain.set(),
-                Consequence::Die => {
-                    return Err(StopReason { text: "the disk failed".into(), exit: Exit::DiskFailed });
-                }
+                Consequence::Die => return Err(disk_failed()),
             }
         }
         gossip.stop().await;
@@ -218,6 +247,7 @@ impl Service {
                 }
                 Control::PeerConnection(accepted) => self.links.attach(accepted),
                 Control::Joined(cluster_id) => self.links.joined(cluster_id),
+                Control::DialAt(addresses) => self.links.dial_at(&addresses),
                 Control::Drain => {
                     self.connections.close();
                     self.connections.drain().await;
@@ -254,4 +284,8 @@ impl Service {
             .await
             .map_err(|e| StopReason { text: format!("cannot listen on {address}: {e}"), exit: Exit::Misconfigured })
     }
+}
+
+fn disk_failed() -> StopReason {
+    StopReason { text: "the disk failed".into(), exit: Exit::DiskFailed }
 }

@@ -1,7 +1,15 @@
 //! Several whole nodes in the simulator, linked by the network.
 
+#[path = "nodes/events.rs"]
+mod events;
+#[path = "nodes/failures.rs"]
+mod failures;
+#[path = "nodes/joining.rs"]
+mod joining;
+
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};
+use server::admin::{self, protocol::Request};
 use server::client::{Client, Outcome, QueryOptions};
 use server::{Config, Exit, Node};
 use std::cell::{Cell, RefCell};
@@ -13,6 +21,7 @@ use std::time::Duration;
 
 const ONE: NodeId = NodeId(1);
 const TWO: NodeId = NodeId(2);
+const THREE: NodeId = NodeId(3);
 const CLIENT: NodeId = NodeId(9);
 const LIMIT: Duration = Duration::from_secs(600);
 
@@ -31,8 +40,32 @@ fn config(node: NodeId) -> Config {
     config
 }
 
-/// Starts a node and waits until it serves or ends. Returns how its shards ended.
-fn start(sim: &mut Sim, id: NodeId, shards: usize, config: Config) -> Vec<Exit> {
+/// A node that has been started.
+struct Started {
+    id: NodeId,
+    ready: Arc<AtomicBool>,
+    /// How its shards ended.
+    exits: Rc<RefCell<Vec<Exit>>>,
+}
+
+impl Started {
+    fn serves(&self) -> bool {
+        self.ready.load(Ordering::Relaxed)
+    }
+
+    /// Runs until the node has ended; returns how.
+    fn ended(&self, sim: &mut Sim) -> Vec<Exit> {
+        let id = self.id;
+        let began = sim.now();
+        while sim.is_running(id) {
+            assert!(sim.now().since(began) < LIMIT && sim.step(), "the node does not end");
+        }
+        self.exits.borrow().clone()
+    }
+}
+
+/// Starts a node.
+fn begin(sim: &mut Sim, id: NodeId, shards: usize, config: Config) -> Started {
     let ready = Arc::new(AtomicBool::new(false));
     let seen = ready.clone();
     let node = Node::simulated(config, shards, move |_| seen.store(true, Ordering::Relaxed));
@@ -45,9 +78,42 @@ fn start(sim: &mut Sim, id: NodeId, shards: usize, config: Config) -> Vec<Exit> 
             kept.borrow_mut().push(exit);
         }
     });
-    let is_decided = || ready.load(Ordering::Relaxed) || exits.borrow().len() == shards;
+    Started { id, ready, exits }
+}
+
+/// Starts a node and waits until it serves or ends. Returns how its shards ended.
+fn start(sim: &mut Sim, id: NodeId, shards: usize, config: Config) -> Vec<Exit> {
+    let started = begin(sim, id, shards, config);
+    let is_decided = || started.serves() || started.exits.borrow().len() == shards;
     assert_eq!(sim.run_until(LIMIT, is_decided), Stop::Condition, "the node neither serves nor stops");
-    exits.borrow().clone()
+    started.exits.borrow().clone()
+}
+
+/// What a command of an operator prints.
+async fn tool(node: NodeId, command: &str, options: &[&str], arguments: &[&str]) -> String {
+    let request = Request {
+        command: command.to_owned(),
+        options: options.iter().map(|option| ((*option).to_owned(), String::new())).collect(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+    };
+    let answer = admin::ask(Sim::address_of(node), &request).await.expect("it is answered");
+    assert_eq!((answer.exit, answer.err.as_str()), (0, ""), "{command}: {}", answer.out);
+    answer.out
+}
+
+/// The letters and addresses of `nodetool status`, in the order of addresses.
+async fn letters(node: NodeId) -> Vec<String> {
+    let status = tool(node, "status", &[], &[]).await;
+    let rows = status.lines().filter(|line| line.starts_with(['U', 'D']) && line.as_bytes().get(2) == Some(&b' '));
+    let mut found: Vec<String> =
+        rows.map(|line| line.split_whitespace().take(2).collect::<Vec<_>>().join(" ")).collect();
+    found.sort_by_key(|row| row[3..].to_owned());
+    found
+}
+
+/// Runs the simulation until `done`, within the limit.
+fn until(sim: &mut Sim, what: &str, done: impl FnMut() -> bool) {
+    assert_eq!(sim.run_until(LIMIT, done), Stop::Condition, "{what}");
 }
 
 /// Runs `work` on a node of its own.

@@ -49,6 +49,10 @@ pub struct Config {
     /// `join_ring`: whether the node owns ranges of the ring as soon as it is a member of the cluster; else an operator
     /// lets it.
     pub join_ring: bool,
+    /// `ignore_dc`: whether the node may start in another data centre than before.
+    pub ignore_dc: bool,
+    /// `ignore_rack`: the same for its rack.
+    pub ignore_rack: bool,
     /// `clock_skew_max`: the most that the clock of a node may differ from that of the cluster that it joins.
     pub clock_skew_max: Duration,
     /// The options that begin with `dynamic_snitch`; `None`: the nearest replicas are asked first, however slow.
@@ -250,6 +254,8 @@ impl Default for Config {
             storage_port: 7000,
             native_port: 9042,
             join_ring: true,
+            ignore_dc: false,
+            ignore_rack: false,
             clock_skew_max: Duration::from_secs(10),
             dynamic_snitch: Some(DynamicSnitch::default()),
             seeds: Vec::new(),

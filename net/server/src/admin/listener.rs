@@ -17,6 +17,8 @@ use std::time::Duration;
 pub const CONNECTIONS_MAX: u64 = 16;
 /// How long a request may take to arrive.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client may take to read its answer.
+pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// The port at which a simulated node takes commands.
 pub const SIMULATED_PORT: u16 = 7198;
 /// Wait before accepting again after an accept failed.
@@ -87,7 +89,7 @@ async fn answer(node: &NodeState, stream: Stream) -> io::Result<()> {
         Err(text) => Answer { exit: 2, out: String::new(), err: format!("error: {text}\n") },
     };
     stream.write(|out| out.extend_from_slice(&answer.encode()));
-    stream.drained_to(0).await
+    runtime::timeout(ANSWER_TIMEOUT, stream.drained_to(0)).await.ok_or(io::ErrorKind::TimedOut)?
 }
 
 /// Runs a command and turns its result into output and an exit code.

@@ -14,4 +14,4 @@ pub mod number_format;
 pub mod protocol;
 mod text_table;
 
-pub use listener::{CONNECTIONS_MAX, REQUEST_TIMEOUT, SIMULATED_PORT, ask, paths, usage_text};
+pub use listener::{ANSWER_TIMEOUT, CONNECTIONS_MAX, REQUEST_TIMEOUT, SIMULATED_PORT, ask, paths, usage_text};

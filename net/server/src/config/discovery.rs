@@ -4,7 +4,7 @@
 use super::given::Given;
 use super::{Config, ConfigError, error, units};
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
-use cluster::snitch::cloud::Question;
+use cluster::snitch::cloud::{self, Cloud, Question};
 use cluster::snitch::{Location, Snitch, properties};
 use cluster::topology::latency::DynamicSnitch;
 use serde_norway::Value;
@@ -21,14 +21,6 @@ impl Given {
         let class = if name.contains('.') { name.clone() } else { format!("org.apache.cassandra.locator.{name}") };
         match Snitch::named(&name) {
             Some(snitch) => Ok(snitch),
-            None if class.ends_with(".locator.Ec2MultiRegionSnitch") => error(
-                "endpoint_snitch: Ec2MultiRegionSnitch is not supported, because a node has one address for other nodes; \
-                 use Ec2Snitch",
-            ),
-            None if class.ends_with(".locator.CloudstackSnitch") => error(
-                "endpoint_snitch: CloudstackSnitch is not supported, as Cassandra says that it will be removed; use \
-                 GossipingPropertyFileSnitch",
-            ),
             None => error(format!("Unable to find snitch class '{class}'")),
         }
     }
@@ -107,15 +99,32 @@ impl Config {
         ask: &dyn Fn(&Question, Duration) -> Result<String, String>,
     ) -> Result<(), ConfigError> {
         self.resolve_seeds(resolve)?;
-        let text = match self.snitch.file_name() {
+        let mut text = match self.snitch.file_name() {
             Some(name) => file(name)?,
             None => None,
         };
+        if self.snitch == Snitch::OfCloud(Cloud::Cloudstack) {
+            tracing::warn!(
+                "{} is deprecated and not actively maintained. It will be removed in the next major version of Cassandra.",
+                self.snitch.class_name()
+            );
+            text = Some(with_lease(self.snitch, text.unwrap_or_default(), file)?);
+        }
         let (text, address) = (text.as_deref(), self.gossip_address());
         let timeout = answer_timeout(text.unwrap_or_default())?;
         let ask = |question: &Question| ask(question, timeout);
         let Location { data_center, rack } = self.snitch.locate(text, address, resolve, &ask).or_else(error)?;
         (self.node.data_center, self.node.rack) = (data_center, rack);
+        if self.snitch.tells_local() {
+            self.internal_address = Some(self.node.listen_address);
+        }
+        if let Some(addresses) = self.snitch.addresses(text, &ask).or_else(error)? {
+            tracing::info!("EC2Snitch using publicIP as identifier: {}", addresses.public);
+            self.node.broadcast_address = Some(addresses.public);
+            self.node.broadcast_rpc_address.get_or_insert(addresses.public);
+            self.internal_address = Some(addresses.private);
+        }
+        self.prefers_local = self.snitch.prefers_local(text);
         Ok(())
     }
 
@@ -140,6 +149,24 @@ impl Config {
         self.node.seeds = found;
         Ok(())
     }
+}
+
+/// The properties of the file of [`Cloud::Cloudstack`], with the service that a lease of DHCP names if they name none.
+fn with_lease(
+    snitch: Snitch,
+    mut text: String,
+    file: &dyn Fn(&str) -> Result<Option<String>, ConfigError>,
+) -> Result<String, ConfigError> {
+    if properties::parse(&text).iter().any(|(name, _)| name == cloud::URL) {
+        return Ok(text);
+    }
+    let mut lease = None;
+    for name in cloud::LEASE_FILES {
+        lease = lease.or(file(name)?);
+    }
+    let url = cloud::url_of_lease(lease.as_deref()).or_else(|cause| error(snitch.failure(&cause)))?;
+    text.push_str(&format!("\n{}={url}\n", cloud::URL));
+    Ok(text)
 }
 
 /// `metadata_request_timeout` in the file of a snitch: how long a metadata service may take to answer.
@@ -178,6 +205,11 @@ mod tests {
         let resolve = |name: &str| (name == "node7").then(|| IpAddr::from([127, 0, 0, 7]));
         let ask = |question: &Question, timeout: Duration| match (question.url.as_str(), timeout.as_secs()) {
             ("http://here/latest/meta-data/zone-id", 7) => Ok("cn-hangzhou-f".to_owned()),
+            ("http://here/latest/meta-data/availability-zone", _) => Ok("ch-gva-2".to_owned()),
+            ("http://ec2/latest/api/token", _) => Ok("TOKEN".to_owned()),
+            ("http://ec2/latest/meta-data/placement/availability-zone", _) => Ok("eu-west-1b".to_owned()),
+            ("http://ec2/latest/meta-data/public-ipv4", _) => Ok("52.0.0.1".to_owned()),
+            ("http://ec2/latest/meta-data/local-ipv4", _) => Ok("10.0.0.1".to_owned()),
             (url, seconds) => Err(format!("{url} does not answer within {seconds} s")),
         };
         config.discover(&read, &resolve, &ask).map_err(|error| error.0)?;
@@ -248,6 +280,26 @@ mod tests {
     }
 
     #[test]
+    fn a_node_may_have_an_address_for_its_data_centre() {
+        let rackdc = "cassandra-rackdc.properties";
+        let found = |file: &str, text: &str| {
+            let config = discovered(file, Some((rackdc, text))).expect("valid");
+            let told = (config.node.broadcast_address, config.node.broadcast_rpc_address);
+            (told, config.internal_address, config.prefers_local)
+        };
+        let ip = |text: &str| Some(text.parse::<IpAddr>().expect("an address"));
+        let ec2 = "endpoint_snitch: Ec2MultiRegionSnitch";
+        let service = "ec2_metadata_url=http://ec2";
+        assert_eq!(found(ec2, service), ((ip("52.0.0.1"), ip("52.0.0.1")), ip("10.0.0.1"), true));
+        let told = format!("{ec2}\nbroadcast_rpc_address: 127.0.0.9");
+        assert_eq!(found(&told, service), ((ip("52.0.0.1"), ip("127.0.0.9")), ip("10.0.0.1"), true));
+        let gossiping = "endpoint_snitch: GossipingPropertyFileSnitch\nlisten_address: 127.0.0.5";
+        assert_eq!(found(gossiping, "dc=a\nrack=b"), ((None, None), ip("127.0.0.5"), false));
+        assert_eq!(found(gossiping, "dc=a\nrack=b\nprefer_local=true"), ((None, None), ip("127.0.0.5"), true));
+        assert_eq!(found("", "prefer_local=true"), ((None, None), None, false));
+    }
+
+    #[test]
     fn the_snitch_says_where_the_node_is() {
         let location = |file: &str, beside: Option<(&str, &str)>| {
             discovered(file, beside).map(|config| (config.node.data_center, config.node.rack))
@@ -272,10 +324,15 @@ mod tests {
         );
         assert!(located("x").expect_err("refused").starts_with("x as value of metadata_request_timeout is invalid"));
         assert!(location(cloud, None).expect_err("refused").ends_with("does not answer within 30 s"));
-        for name in ["Ec2MultiRegionSnitch", "org.apache.cassandra.locator.CloudstackSnitch"] {
-            let text = location(&format!("endpoint_snitch: {name}"), None).expect_err("refused");
-            assert!(text.contains("is not supported"), "{text}");
-        }
+        assert_eq!(
+            location("endpoint_snitch: CloudstackSnitch", None),
+            Err("Error instantiating snitch class 'org.apache.cassandra.locator.CloudstackSnitch': No valid DHCP lease file \
+                 could be found."
+                .into())
+        );
+        let [first, _] = cloud::LEASE_FILES;
+        let lease = Some((first, "  option dhcp-server-identifier here;"));
+        assert_eq!(location("endpoint_snitch: CloudstackSnitch", lease), pair("ch-gva", "2"));
         assert_eq!(
             location("endpoint_snitch: NoSuchSnitch", None),
             Err("Unable to find snitch class 'org.apache.cassandra.locator.NoSuchSnitch'".into())

@@ -60,7 +60,8 @@ impl Given {
             Ok(value) => value,
             Err(_) => Value::String(value.into()),
         };
-        self.put(name, value)?;
+        // As a property of Cassandra's JVM: `-Dcassandra.join_ring=false`.
+        self.put(name.strip_prefix("cassandra.").unwrap_or(name), value)?;
         Ok(())
     }
 

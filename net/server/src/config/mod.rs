@@ -69,6 +69,10 @@ pub struct Config {
     pub file: Option<PathBuf>,
     /// `endpoint_snitch`.
     pub snitch: Snitch,
+    /// The address at which nodes of this one's data centre may reach it, told to all nodes.
+    pub internal_address: Option<IpAddr>,
+    /// `prefer_local` of the snitch: whether nodes of this data centre are reached at such addresses.
+    pub prefers_local: bool,
     /// The seeds of `seed_provider` as they were given: hosts with a port or without. [`Config::discover`] finds their
     /// addresses.
     pub seed_names: Vec<String>,
@@ -117,6 +121,8 @@ impl Default for Config {
             internode: ::internode::Options::default(),
             file: None,
             snitch: Snitch::default(),
+            internal_address: None,
+            prefers_local: false,
             seed_names: Vec::new(),
             listen_interface: None,
             rpc_interface: None,
@@ -287,6 +293,8 @@ impl Given {
             internode: self.internode()?,
             file: default.file,
             snitch: self.snitch()?,
+            internal_address: None,
+            prefers_local: false,
             seed_names: self.seeds()?,
             listen_interface: self.interface("listen_interface", "listen_address", "listen_interface_prefer_ipv6")?,
             rpc_interface: self.interface("rpc_interface", "rpc_address", "rpc_interface_prefer_ipv6")?,
@@ -313,6 +321,8 @@ impl Given {
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
             join_ring: self.flag("join_ring")?.unwrap_or(default.join_ring),
+            ignore_dc: self.flag("ignore_dc")?.unwrap_or(default.ignore_dc),
+            ignore_rack: self.flag("ignore_rack")?.unwrap_or(default.ignore_rack),
             clock_skew_max: self.duration("clock_skew_max")?.unwrap_or(default.clock_skew_max),
             dynamic_snitch: self.dynamic_snitch(default.dynamic_snitch)?,
             seeds: default.seeds,

@@ -172,6 +172,8 @@ impl Config {
                 node.allocate_for_factor.map_or(String::new(), |factor| factor.to_string()),
             ),
             ("clock_skew_max", format!("{}ms", self.node.clock_skew_max.as_millis())),
+            ("ignore_dc", self.node.ignore_dc.to_string()),
+            ("ignore_rack", self.node.ignore_rack.to_string()),
             ("join_ring", self.node.join_ring.to_string()),
             ("metrics_port", self.metrics_port.unwrap_or_default().to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),

@@ -16,11 +16,12 @@ use crate::control::{Control, ControlPort};
 use crate::cql::registry::ConnectionRegistry;
 use cluster::gossip::message::Body;
 use cluster::gossip::{ApplicationState, Clocks, Departure, EndpointState, Event, Gossiper, Message, Options, Removal};
+use cluster::topology::Node;
 use runtime::ShardId;
 use runtime::sync::{Condition, Either, Latch, race};
 use shard::{Shard, Verb};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -42,6 +43,9 @@ const LOAD_EVERY: Duration = Duration::from_secs(60);
 pub(crate) trait GossipPort {
     /// Sends a message to the node that listens at `to`; it may be lost.
     fn post(&self, to: SocketAddr, verb: Verb, body: Vec<u8>);
+
+    /// Dials the nodes that are known by the first addresses at the second ones.
+    fn dial_at(&self, addresses: &Arc<BTreeMap<SocketAddr, SocketAddr>>);
 }
 
 /// The way of events to the clients of all cores.
@@ -67,7 +71,13 @@ pub(crate) struct Gossip {
     port: Rc<dyn GossipPort>,
     clients: ClientPort,
     client_events: RefCell<ClientEvents>,
+    /// The addresses at which nodes of this data centre are dialled, by those by which they are known.
+    dialled_at: RefCell<Arc<BTreeMap<SocketAddr, SocketAddr>>>,
     is_running: Cell<bool>,
+    /// Whether this node serves clients.
+    is_rpc_ready: Cell<bool>,
+    /// Whether this node has left the ring.
+    has_left: Cell<bool>,
     /// Whether something has changed that cores or clients have not been told.
     is_dirty: Cell<bool>,
     changed: Condition,
@@ -97,7 +107,10 @@ impl Gossip {
             port,
             clients,
             client_events: RefCell::default(),
+            dialled_at: RefCell::default(),
             is_running: Cell::new(true),
+            is_rpc_ready: Cell::new(false),
+            has_left: Cell::new(false),
             is_dirty: Cell::new(true),
             changed: Condition::default(),
         })
@@ -210,7 +223,9 @@ impl Gossip {
             log(&event, &self.config);
             let matters = match event {
                 Event::Up(_) | Event::Down(_) | Event::Restarted(_) | Event::Removed { .. } => true,
-                Event::Changed { state, .. } => state == ApplicationState::RPC_READY,
+                Event::Changed { state, .. } => {
+                    matches!(state, ApplicationState::RPC_READY | ApplicationState::INTERNAL_ADDRESS_AND_PORT)
+                }
                 _ => false,
             };
             if matters {
@@ -233,6 +248,7 @@ impl Gossip {
             if closing.is_set() {
                 return;
             }
+            self.prefer_local().await;
             let live = self.live_nodes();
             if let Err(failure) = self.shard.switch_live_nodes(live).await {
                 tracing::warn!(%failure, "not all cores know who is alive");
@@ -253,6 +269,38 @@ impl Gossip {
         }
     }
 
+    /// Has the nodes of this data centre dialled at the addresses that they have told for it, if the snitch wants it.
+    async fn prefer_local(&self) {
+        if !self.config.prefers_local {
+            return;
+        }
+        let topology = self.shard.topology();
+        let here = topology.here();
+        let told: BTreeMap<SocketAddr, SocketAddr> = {
+            let gossiper = self.gossiper.borrow();
+            let local = |node: &Node| {
+                let state = gossiper.state(node.address)?;
+                let address = state.value(ApplicationState::INTERNAL_ADDRESS_AND_PORT)?.parse().ok()?;
+                Some((node.address, address))
+            };
+            let others = topology.nodes().iter().filter(|node| node.host_id != topology.node(here).host_id);
+            others.filter(|node| node.data_center == topology.node(here).data_center).filter_map(local).collect()
+        };
+        let told = Arc::new(told);
+        let before = self.dialled_at.replace(told.clone());
+        if before == told {
+            return;
+        }
+        self.port.dial_at(&told);
+        self.clients.control.broadcast(ShardId(0), || Control::DialAt(told.clone())).await;
+        for (node, local) in told.iter().filter(|(node, local)| before.get(node) != Some(local)) {
+            tracing::debug!("Initiated reconnect to an Internal IP /{local} for the /{node}");
+            if let Err(failure) = self.shard.note_preferred_address(*node, *local).await {
+                tracing::warn!(%failure, "system.peers does not have the preferred address of /{node}");
+            }
+        }
+    }
+
     /// Host ids of the nodes that live, this one among them.
     fn live_nodes(&self) -> BTreeSet<Uuid> {
         let gossiper = self.gossiper.borrow();
@@ -262,10 +310,11 @@ impl Gossip {
 
     /// Says that clients are served, or no longer. What clients are told begins here: members of now are not new.
     pub(crate) fn set_rpc_ready(&self, is_ready: bool) {
+        self.is_rpc_ready.set(is_ready);
         self.client_events.take();
         self.is_dirty.set(true);
         self.changed.notify();
-        self.set(ApplicationState::RPC_READY, if is_ready { "true" } else { "false" });
+        self.set(ApplicationState::RPC_READY, ready_text(is_ready));
     }
 
     /// Sets a value of this node, for instance its status.
@@ -282,16 +331,26 @@ impl Gossip {
             tracing::info!("Announcing shutdown");
             let messages = self.gossiper.borrow_mut().shutdown(clocks());
             self.post(messages);
-            let own = native_address(self.gossiper.borrow().state(self.config.gossip_address()));
-            let down = |address| ClusterEvent { change: ClusterChange::Down, address };
-            self.clients.tell(own.map(down).into_iter().collect()).await;
+            // Clients of a node that has left know that already.
+            if !self.has_left.get() {
+                self.tell_own(ClusterChange::Down).await;
+            }
         }
     }
 
-    /// Says that this node has left the ring for good. The others know it from the metadata of the cluster.
-    pub(crate) fn leave(&self) {
+    /// Tells the clients of this node what happens to it.
+    async fn tell_own(&self, change: ClusterChange) {
+        let own = native_address(self.gossiper.borrow().state(self.config.gossip_address()));
+        self.clients.tell(own.map(|address| ClusterEvent { change, address }).into_iter().collect()).await;
+    }
+
+    /// Says that this node has left the ring for good, to its own clients too. The others know it from the metadata of
+    /// the cluster.
+    pub(crate) async fn leave(&self) {
+        self.has_left.set(true);
         let status = Gossiper::left_status(&own_state::first_token(&self.shard), clocks());
         self.set(ApplicationState::STATUS_WITH_PORT, &status);
+        self.tell_own(ClusterChange::RemovedNode).await;
     }
 
     /// Takes the node at an address for dead, so that clients hear of it before they hear that it is no member.
@@ -329,7 +388,7 @@ impl Gossip {
             let generation = Gossiper::next_generation(seconds, Some(gossiper.own().generation));
             gossiper.restart(generation);
             own_state::describe(&mut gossiper, &self.config, &self.shard);
-            gossiper.set(ApplicationState::RPC_READY, "true");
+            gossiper.set(ApplicationState::RPC_READY, ready_text(self.is_rpc_ready.get()));
         }
     }
 
@@ -356,6 +415,11 @@ impl Gossip {
         self.gossiper.borrow_mut().set_seeds(read.node.seeds);
         Ok(())
     }
+}
+
+/// The value of RPC_READY.
+fn ready_text(is_ready: bool) -> &'static str {
+    if is_ready { "true" } else { "false" }
 }
 
 fn clocks() -> Clocks {

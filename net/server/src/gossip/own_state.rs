@@ -7,6 +7,7 @@ use cluster::metadata::MemberState;
 use model::RingToken;
 use shard::{Shard, TableStatistics, Version};
 use std::cell::RefCell;
+use std::net::SocketAddr;
 
 /// The version of messages between nodes that Cassandra 5.0 tells.
 const NET_VERSION: &str = "13";
@@ -32,6 +33,10 @@ pub(super) fn describe(gossiper: &mut Gossiper, config: &Config, shard: &Shard) 
         (ApplicationState::TOKENS, shard.tokens().len().to_string()),
     ] {
         gossiper.set(state, &value);
+    }
+    if let Some(address) = config.internal_address {
+        let told = SocketAddr::new(address, node.storage_port).to_string();
+        gossiper.set(ApplicationState::INTERNAL_ADDRESS_AND_PORT, &told);
     }
     refresh(gossiper, shard);
 }

@@ -21,8 +21,10 @@ use shard::{
     Verb,
 };
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -80,6 +82,13 @@ impl NodeLinks {
     pub(crate) fn attach(&self, accepted: Accepted) {
         if let Some(links) = self.links.get() {
             links.attach(accepted);
+        }
+    }
+
+    /// Dials the nodes that are known by the first addresses at the second ones.
+    pub(crate) fn dial_at(&self, addresses: &Arc<BTreeMap<SocketAddr, SocketAddr>>) {
+        if let Some(links) = self.links.get() {
+            links.dial_at(addresses.clone());
         }
     }
 
@@ -227,6 +236,10 @@ impl Peers for NodeLinks {
 }
 
 impl GossipPort for NodeLinks {
+    fn dial_at(&self, addresses: &Arc<BTreeMap<SocketAddr, SocketAddr>>) {
+        NodeLinks::dial_at(self, addresses);
+    }
+
     fn post(&self, to: SocketAddr, verb: Verb, body: Vec<u8>) {
         if let Some(links) = self.links.get() {
             // A message that is not sent is counted by the links; a later round makes up for it.

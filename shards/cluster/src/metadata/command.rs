@@ -80,6 +80,15 @@ pub enum Command {
         /// The epoch of the last of them, or a later one.
         epoch: u64,
     },
+    /// A member is in another data centre or rack from now on, by the operator's word.
+    Relocate {
+        /// Its host id.
+        host_id: Uuid,
+        /// The name of its data centre.
+        data_center: String,
+        /// The name of its rack.
+        rack: String,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -268,6 +277,13 @@ impl Command {
                     owed.retain(|_, truncated_at| *truncated_at > *epoch);
                 }
                 metadata.owed_truncations.retain(|_, owed| !owed.is_empty());
+                Ok(())
+            }
+            Command::Relocate { host_id, data_center, rack } => {
+                let member = metadata.members.get_mut(host_id).ok_or(Rejected::UnknownMember(*host_id))?;
+                let member = Arc::make_mut(member);
+                member.data_center.clone_from(data_center);
+                member.rack.clone_from(rack);
                 Ok(())
             }
         }

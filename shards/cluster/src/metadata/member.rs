@@ -12,9 +12,9 @@ pub struct Member {
     pub address: SocketAddr,
     /// Address and port for clients.
     pub native_address: SocketAddr,
-    /// Its data centre, which never changes.
+    /// Its data centre, which changes by the operator's word only.
     pub data_center: String,
-    /// Its rack, which never changes.
+    /// Its rack, which changes by the operator's word only.
     pub rack: String,
     /// Its tokens in their textual form; taken when it joined, and never changed.
     pub tokens: Vec<String>,

@@ -188,6 +188,7 @@ fn encoded_forms_keep_their_bytes() {
     assert_eq!(hex(&owe(&[2]).encode()), format!("0108{owed}"));
     let finished = Command::FinishTruncations { host_id: id(2), epoch: 300 };
     assert_eq!(hex(&finished.encode()), "01091000000000000000000000000000000002ac02");
+    assert_eq!(hex(&relocate(2).encode()), "010a1000000000000000000000000000000002036463320172");
 }
 
 #[test]
@@ -214,6 +215,20 @@ fn members_that_an_entry_leaves_alone_are_shared() {
 /// The truncation of a table, owed by these nodes.
 fn owe(nodes: &[u8]) -> Command {
     Command::OweTruncation { table: [9; 16], host_ids: nodes.iter().map(|node| id(*node)).collect() }
+}
+
+/// A member in another data centre and rack than before.
+fn relocate(node: u8) -> Command {
+    Command::Relocate { host_id: id(node), data_center: "dc2".into(), rack: "r".into() }
+}
+
+#[test]
+fn a_member_is_in_another_data_centre_by_the_operators_word() {
+    let mut metadata = after(&[create(), join(2, &["20"])]);
+    assert_eq!(refusal(&metadata, &relocate(3)), Rejected::UnknownMember(id(3)));
+    metadata.apply(3, &relocate(2)).expect("relocated");
+    let member = &metadata.members[&id(2)];
+    assert_eq!((&*member.data_center, &*member.rack, metadata.members_epoch), ("dc2", "r", 3));
 }
 
 #[test]
@@ -266,6 +281,7 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         schema(id(50), id(51), 2_000),
         owe(&[2]),
         Command::FinishTruncations { host_id, epoch: 7 },
+        relocate(2),
     ];
     let mut metadata = Metadata::default();
     let mut taken = 0;

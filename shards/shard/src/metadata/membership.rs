@@ -13,7 +13,7 @@ use crate::schema::local::{Identity, RELEASE_VERSION};
 use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;
 use cluster::metadata::{Command, Member, MemberState, Metadata};
-use cluster::topology::NodeIndex;
+use cluster::topology::{NodeIndex, features};
 use consensus::{Config, Group, Timings};
 use engine::Store;
 use model::Schema;
@@ -142,11 +142,11 @@ pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), 
         let (before, now) = (member.tokens.len(), config.num_tokens);
         return refuse(format!("Cannot change the number of tokens from {before} to {now}"));
     }
-    for (what, flag, now, before) in [
-        ("data center", "ignore_dc", &config.data_center, &member.data_center),
-        ("rack", "ignore_rack", &config.rack, &member.rack),
+    for (what, flag, ignored, now, before) in [
+        ("data center", "ignore_dc", config.ignore_dc, &config.data_center, &member.data_center),
+        ("rack", "ignore_rack", config.ignore_rack, &config.rack, &member.rack),
     ] {
-        if now != before {
+        if now != before && !ignored {
             return refuse(format!(
                 "Cannot start node if snitch's {what} ({now}) differs from previous {what} ({before}). Please fix the \
                  snitch configuration, decommission and rebootstrap this node or use the flag \
@@ -159,9 +159,11 @@ pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), 
 
 /// Tells the others what has changed about this node since they last heard of it, if anything has.
 pub(super) async fn announce_restart(shard: &Shard) -> Result<(), ProposalError> {
+    announce_relocation(shard).await?;
     let (metadata, host_id) = (shard.metadata().current(), shard.host_id());
     let Some(known) = metadata.members.get(&host_id) else { return Ok(()) };
-    let now = Member { state: known.state, tokens: known.tokens.clone(), ..own_member(shard) };
+    let Member { state, tokens, data_center, rack, .. } = Member::clone(known);
+    let now = Member { state, tokens, data_center, rack, ..own_member(shard) };
     if **known == now {
         return Ok(());
     }
@@ -171,4 +173,29 @@ pub(super) async fn announce_restart(shard: &Shard) -> Result<(), ProposalError>
 
 pub(super) fn failed(error: impl std::fmt::Display) -> StartError {
     StartError::Failed(format!("the cluster's metadata: {error}"))
+}
+
+/// Tells the others that this node is in another data centre or rack than before, which [`check_unchanged`] has let
+/// pass.
+async fn announce_relocation(shard: &Shard) -> Result<(), ProposalError> {
+    let (metadata, host_id, config) = (shard.metadata().current(), shard.host_id(), shard.config());
+    let Some(known) = metadata.members.get(&host_id) else { return Ok(()) };
+    if (&known.data_center, &known.rack) == (&config.data_center, &config.rack) {
+        return Ok(());
+    }
+    let others = metadata.members.iter().filter(|(id, _)| **id != host_id);
+    if others.into_iter().any(|(_, member)| member.features & features::RELOCATIONS == 0) {
+        let text = "not all nodes have a version that knows of nodes in other data centres than before";
+        return Err(ProposalError::NotMade(text.into()));
+    }
+    tracing::warn!(
+        data_center = %config.data_center,
+        rack = %config.rack,
+        "this node is in another place than before ({}, {}): run repair, because no data is moved",
+        known.data_center,
+        known.rack
+    );
+    let (data_center, rack) = (config.data_center.clone(), config.rack.clone());
+    let relocate = Command::Relocate { host_id, data_center, rack };
+    shard.metadata().propose(&relocate, runtime::now().after(CREATION_TIMEOUT)).await.map(|_| ())
 }

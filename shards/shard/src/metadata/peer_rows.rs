@@ -7,10 +7,11 @@ use super::stored_metadata::is_same;
 use crate::schema::cells::RowWriter;
 use crate::schema::local::inet;
 use crate::schema::rows::system_table;
+use crate::shard_state::Shard;
 use cluster::metadata::{Member, MemberState, Metadata};
 use model::row::Deletion;
-use model::{Mutation, MutationBuilder, Schema};
-use std::net::IpAddr;
+use model::{Failure, Mutation, MutationBuilder, Schema};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -93,6 +94,30 @@ fn version_written(schema: &Schema, member: &Member, schema_version: Uuid, times
     mutation.finish()
 }
 
+impl Shard {
+    /// Notes in both tables at which address the node that is known by `node` is reached. To be called on shard 0.
+    ///
+    /// # Errors
+    /// The rows cannot be written.
+    pub async fn note_preferred_address(&self, node: SocketAddr, preferred: SocketAddr) -> Result<(), Failure> {
+        let written = preferred_written(&self.schema(), node, preferred, self.clock().timestamp());
+        self.store().apply(written, true).await.map_err(|error| Failure::server(error.to_string()))
+    }
+}
+
+fn preferred_written(schema: &Schema, node: SocketAddr, preferred: SocketAddr, timestamp: i64) -> Mutation {
+    let mut mutation = MutationBuilder::new(schema.partitioner, &inet(node.ip()));
+    let port = |port: u16| i32::from(port).to_be_bytes();
+    let table = system_table(schema, "system", "peers");
+    let mut row = RowWriter::new(table, &[], timestamp);
+    row.set("preferred_ip", inet(preferred.ip())).finish(mutation.table(table.id));
+    let table = system_table(schema, "system", "peers_v2");
+    let mut row = RowWriter::new(table, &[&port(node.port())], timestamp);
+    row.set("preferred_ip", inet(preferred.ip())).set("preferred_port", port(preferred.port()));
+    row.finish(mutation.table(table.id));
+    mutation.finish()
+}
+
 fn gone(schema: &Schema, address: IpAddr, timestamp: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(schema.partitioner, &inet(address));
     let deletion = Deletion { timestamp, local_deletion_time: timestamp.div_euclid(1_000_000) };
@@ -107,7 +132,6 @@ mod tests {
     use super::*;
     use crate::schema::system_schema;
     use model::Partitioner;
-    use std::net::SocketAddr;
 
     fn member(n: u8, state: MemberState) -> Member {
         Member {

@@ -76,9 +76,8 @@ impl std::fmt::Display for Error {
                 "the data directory was made with partitioner {stored}, which does not match system partitioner {own}"
             ),
             Error::Decommissioned => f.write_str(
-                "This node was decommissioned and will not rejoin the ring unless \
-                 -Dcassandra.override_decommission=true has been set, or all existing data is removed and the node is \
-                 bootstrapped again",
+                "This node was decommissioned and will not rejoin the ring unless all existing data is removed and the node \
+                 is bootstrapped again",
             ),
             Error::Unsupported { what } => write!(
                 f,

@@ -36,7 +36,7 @@ pub(crate) async fn decommission(node: &NodeState, request: &Request, out: &mut 
         RingError::Unsupported(text) => CommandError::Usage(format!("Unsupported operation: {text}")),
         RingError::Failed(text) => CommandError::Failed(text),
     })?;
-    node.gossip.leave();
+    node.gossip.leave().await;
     tracing::info!("DECOMMISSIONED");
     node.drain.set();
     node.drained.wait().await;

@@ -24,8 +24,7 @@ pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Command
 
 /// `statusbinary`.
 pub(crate) fn status_binary(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
-    let serves = node.config.start_native_transport && !node.drained.is_set();
-    out.push_str(if serves { "running\n" } else { "not running\n" });
+    out.push_str(if node.serves_clients.get() { "running\n" } else { "not running\n" });
     Ok(())
 }
 
@@ -79,7 +78,6 @@ fn chunk_cache_line(cache: &CacheMetrics) -> String {
 /// `info`.
 pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let shard = &node.shard;
-    let serves = !node.drained.is_set();
     let load = load(node).await?;
     let config = shard.node_config();
     let mib = |bytes: u64| bytes as f64 / f64::from(1u32 << 20);
@@ -96,7 +94,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     let mut lines: Vec<(&str, String)> = vec![
         ("ID", shard.host_id().to_string()),
         ("Gossip active", node.gossip.is_running().to_string()),
-        ("Native Transport active", (serves && node.config.start_native_transport).to_string()),
+        ("Native Transport active", node.serves_clients.get().to_string()),
         ("Load", file_size(load.disk_bytes)),
         ("Uncompressed load", file_size(load.disk_bytes + load.uncompressed - load.compressed as u64)),
         ("Generation No", generation.to_string()),
@@ -123,7 +121,7 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
     }
     let bootstrap = match shard.member_state() {
         _ if node.has_left() => "DECOMMISSIONED",
-        Some(MemberState::Joining) => "NEEDS_BOOTSTRAP",
+        Some(MemberState::Joining) | None => "NEEDS_BOOTSTRAP",
         _ => "COMPLETED",
     };
     let leaving = node.leaving.get();

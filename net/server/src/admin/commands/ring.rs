@@ -106,7 +106,8 @@ async fn rows<'t>(
     let here = topology.node(topology.here()).host_id;
     let row = |(at, member): (usize, &'t Node)| {
         let known = metadata.members.get(&member.host_id);
-        let state = known.map_or(MemberState::Normal, |known| known.state);
+        // A node that is no member yet knows itself alone.
+        let state = known.map_or(MemberState::Joining, |known| known.state);
         let told = |gossiper: &Gossiper| {
             let load = gossiper.state(member.address)?.value(ApplicationState::LOAD)?;
             load.parse::<f64>().ok().map(|bytes| file_size(bytes as u64))

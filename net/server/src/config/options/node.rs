@@ -27,8 +27,7 @@ pub(super) const KEYS: &[Key] = &[
         "endpoint_snitch",
         TEXT,
         "",
-        "Simple, GossipingPropertyFile, PropertyFile, RackInferring, Ec2, GoogleCloud, Azure or AlibabaCloud; their files are \
-         read beside `cassandra.yaml`; `prefer_local` has no effect: nodes have one address for each other",
+        "each of Cassandra's; their files are read beside `cassandra.yaml`",
     ),
     read("listen_address", TEXT, "", "a loopback address"),
     read("listen_interface", TEXT, "", "one with a loopback address"),
@@ -161,6 +160,15 @@ pub(super) const KEYS: &[Key] = &[
         "Cassandra's `-Dcassandra.join_ring`: false for a node that owns no ranges until `nodetool join`",
     )
     .own(),
+    read(
+        "ignore_dc",
+        FLAG,
+        "false",
+        "Cassandra's `-Dcassandra.ignore_dc`: true for a node that starts in another data centre than before; no data is \
+         moved, so repair it afterwards",
+    )
+    .own(),
+    read("ignore_rack", FLAG, "false", "Cassandra's `-Dcassandra.ignore_rack`: the same for its rack").own(),
     read(
         "clock_skew_max",
         INT_MILLISECONDS,
