@@ -8,7 +8,7 @@
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
-//!    [`allocation`]: tokens for a node that joins.
+//!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ.
 //!
 //! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
@@ -18,6 +18,7 @@ pub mod gossip;
 pub mod metadata;
 pub mod placement;
 pub mod plan;
+pub mod repair;
 pub mod replication;
 pub mod snitch;
 pub mod speculation;

@@ -46,6 +46,11 @@ impl Digest {
         self.0.to_le_bytes()
     }
 
+    /// Half of it: what is compared where many digests travel.
+    pub fn half(self) -> u64 {
+        self.0 as u64
+    }
+
     /// The digest with these bytes.
     pub fn from_bytes(bytes: [u8; 16]) -> Digest {
         Digest(u128::from_le_bytes(bytes))
@@ -146,6 +151,11 @@ impl<'t> DigestSink<'t> {
     pub fn finish(mut self) -> Digest {
         self.leave_partition(false);
         self.digest
+    }
+
+    /// The digest of what came since the last call: of a partition, if called between two of them.
+    pub fn take(&mut self) -> Digest {
+        std::mem::take(&mut self.digest)
     }
 
     fn counts(&self, deletion: Deletion) -> bool {

@@ -26,10 +26,12 @@ pub mod features {
     pub const READS_WITH_PROMISES: u64 = 4;
     /// It gives its SSTables to nodes that fetch them.
     pub const STREAMS: u64 = 32;
+    /// It hashes what it has, so that replicas are compared and made equal.
+    pub const REPAIRS: u64 = 64;
     /// It understands that a member is in another data centre or rack than before.
     pub const RELOCATIONS: u64 = 256;
     /// All features of this program.
-    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | STREAMS | RELOCATIONS;
+    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | STREAMS | REPAIRS | RELOCATIONS;
 }
 
 /// A member of the cluster, as it describes itself.
