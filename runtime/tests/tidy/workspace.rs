@@ -100,7 +100,7 @@ pub(crate) const CRATES: &[Crate] = &[
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[
-            &["gossip", "replication", "snitch", "speculation", "topology"],
+            &["gossip", "repair", "replication", "snitch", "speculation", "topology"],
             &["consistency", "metadata"],
             &["placement"],
             &["plan", "allocation"],
@@ -171,7 +171,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["shard_state"],
             &["replica"],
             &["coordinator", "planning"],
-            &["operations"],
+            &["operations", "repair"],
             &["stream"],
             &["definitions", "virtual_tables"],
             &["execute", "metadata"],

@@ -12,8 +12,8 @@
 //! 3. `shard_state`: the actor, made of parts with their own state.
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
 //!    acknowledgements.
-//! 5. `operations` of operators and background tasks; `stream`: data from other nodes; `planning` of statements;
-//!    `definitions` (DDL, TRUNCATE);
+//! 5. `operations` of operators and background tasks; `repair` of replicas; `stream`: data from other nodes;
+//!    `planning` of statements; `definitions` (DDL, TRUNCATE);
 //!    `virtual_tables`; `execute`: running CQL statements; `metadata`: this node's part in what the cluster agrees on.
 //! 6. `dispatch`: messages in, and what serves them. `start`: starting all cores together.
 //!
@@ -37,6 +37,7 @@ mod peer;
 mod planning;
 mod ports;
 mod query_trace;
+mod repair;
 mod replica;
 mod request;
 mod rows;
@@ -68,6 +69,7 @@ pub use ports::{
     Unreadable,
 };
 pub use query_trace::Trace;
+pub use repair::{RepairAction, RepairOrder, RepairOutcome};
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;

@@ -107,6 +107,10 @@ verbs! {
     StreamDone = 0x63, "STREAM_DONE_REQ";
     /// Return how much there is to be streamed.
     StreamMeasure = 0x64, "STREAM_MEASURE_REQ";
+    /// Return sums of hashes of what the node has of a segment.
+    Validation = 0x68, "VALIDATION_REQ";
+    /// Return the hashes of single partitions of a segment.
+    ValidationPartitions = 0x69, "VALIDATION_PARTITIONS_REQ";
 }
 
 impl Verb {

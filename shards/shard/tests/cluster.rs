@@ -23,6 +23,8 @@ mod failures;
 mod hints;
 #[path = "cluster/read_repair.rs"]
 mod read_repair;
+#[path = "cluster/repair.rs"]
+mod repair;
 #[path = "cluster/statements.rs"]
 mod statements;
 #[path = "cluster/streams.rs"]

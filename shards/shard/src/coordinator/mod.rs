@@ -28,10 +28,11 @@ pub(crate) mod read;
 mod read_repair;
 mod reconciling;
 pub(crate) mod remote;
-mod replication;
+pub(crate) mod replication;
 pub(crate) mod row_source;
 pub(crate) mod scan;
 pub(crate) mod truncate;
+pub(crate) mod validation;
 pub(crate) mod write;
 
 use model::Failure;

@@ -9,11 +9,12 @@
 //! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
 
 use crate::messages::data::{FragmentRequest, PaxosAnswer, ReadReply, ReadRequest};
+use crate::messages::repair::{Validation, ValidationRequest, Wanted};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos;
-use crate::peer::{digests, reads, rows};
+use crate::peer::{digests, reads, repairs, rows};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
@@ -38,6 +39,7 @@ pub(crate) struct Asked {
     topology: Rc<Topology>,
     node: NodeIndex,
     deadline: Instant,
+    lane: PeerLane,
 }
 
 impl Asked {
@@ -48,7 +50,12 @@ impl Asked {
 
     /// The node at a position of `topology`, which must answer until `deadline`.
     pub(crate) fn until(topology: &Rc<Topology>, node: NodeIndex, deadline: Instant) -> Asked {
-        Asked { topology: topology.clone(), node, deadline }
+        Asked { topology: topology.clone(), node, deadline, lane: PeerLane::Requests }
+    }
+
+    /// The same, on the lane of what may wait.
+    pub(crate) fn in_bulk(self) -> Asked {
+        Asked { lane: PeerLane::Bulk, ..self }
     }
 
     /// Sends a request to the node, which is another one than this. The caller must give the call up at the deadline.
@@ -56,20 +63,20 @@ impl Asked {
         if shard.is_traced() {
             return self.traced_call(shard, verb, body);
         }
-        shard.peers().ask(self.node(), PeerLane::Requests, verb, body, self.deadline)
+        shard.peers().ask(self.node(), self.lane, verb, body, self.deadline)
     }
 
     /// The same on behalf of a request that is traced.
     #[cold]
     fn traced_call(&self, shard: &Shard, verb: Verb, body: &[u8]) -> PeerCall {
         let Some(session) = shard.traced_session() else {
-            return shard.peers().ask(self.node(), PeerLane::Requests, verb, body, self.deadline);
+            return shard.peers().ask(self.node(), self.lane, verb, body, self.deadline);
         };
         let (body, address) = (session.with(body), self.node().address);
         shard.trace(|| {
             format!("Sending {} message to /{address} message size {} bytes", verb.traced_name(), body.len())
         });
-        let call = shard.peers().ask(self.node(), PeerLane::Requests, verb, &body, self.deadline);
+        let call = shard.peers().ask(self.node(), self.lane, verb, &body, self.deadline);
         let shard = shard.clone();
         Box::pin(async move {
             let answer = call.await;
@@ -144,6 +151,16 @@ impl Asked {
         let write = |out: &mut Vec<u8>| out.extend_from_slice(mutation.bytes());
         let answer = self.once(shard, Verb::ReadRepair, mutation.bytes().len(), write).await?;
         read_result(Verb::ReadRepair, &answer, |result| result.is_empty().then_some(()))
+    }
+
+    /// Hashes what the node has of a segment.
+    pub(crate) async fn validate(&self, shard: &Shard, request: &ValidationRequest) -> Result<Validation, Failure> {
+        let verb = match request.wanted {
+            Wanted::Tree => Verb::Validation,
+            Wanted::Partitions(_) => Verb::ValidationPartitions,
+        };
+        let answer = self.once(shard, verb, REQUEST_BYTES, |out| repairs::push(out, request)).await?;
+        read_result(verb, &answer, |result| repairs::decode_answer(shard.partitioner(), result, request))
     }
 
     /// Truncates a table on the node.
@@ -309,7 +326,9 @@ fn unreadable(verb: Verb) -> Failure {
 /// The failure of a replica that did not answer; the plan tells the client what follows from that.
 fn no_answer(verb: Verb, reason: FailureReason, outcome: Outcome) -> Failure {
     let code = match verb {
-        Verb::Read | Verb::ReadFragments | Verb::ReadDigest => ErrorCode::ReadFailure,
+        Verb::Read | Verb::ReadFragments | Verb::ReadDigest | Verb::Validation | Verb::ValidationPartitions => {
+            ErrorCode::ReadFailure
+        }
         _ => ErrorCode::WriteFailure,
     };
     Failure { code, text: reason.name().into(), detail: Detail::Replica { reason }, outcome }

@@ -494,7 +494,7 @@ fn commit_here(
 }
 
 /// Writes on this node. What is in the log must also reach the memtable, so it must be polled to its end.
-pub(super) fn write_here(
+pub(crate) fn write_here(
     shard: &Shard,
     replica: Replica,
     mutation: Mutation,

@@ -16,7 +16,7 @@ use crate::metadata::{self, owed_truncations};
 use crate::operations::{hints, membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Unreadable;
-use crate::replica::{self, batches, counters, fragments, list_reads};
+use crate::replica::{self, batches, counters, fragments, list_reads, validation};
 use crate::shard_state::{Handlers, Shard};
 use crate::stream;
 use crate::virtual_tables;
@@ -100,6 +100,9 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Digest(Box::pin(fragments::read_digest(shard, &request)).await.map(Box::new))
         }
         Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
+        Request::Validate(request) => {
+            Reply::Validated(Box::pin(validation::validate(shard, *request)).await.map(Box::new))
+        }
         Request::StoreBatch(batch) => Reply::Done(Box::pin(batches::store(shard, &batch)).await),
         Request::RemoveBatch(id) => Reply::Done(Box::pin(batches::remove(shard, id)).await),
         Request::RelayedAnswer(answer) => {

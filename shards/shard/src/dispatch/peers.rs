@@ -8,7 +8,7 @@
 //! waits for the answer, and stopping waits for it. So [`serve`] must be polled to its end, and what may be given up is
 //! served in a task of its own ([`serve_own`]).
 
-use crate::coordinator::{cas, counting, hints, read};
+use crate::coordinator::{cas, counting, hints, read, validation};
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
 use crate::messages::streams::{StreamAnswer, StreamVerb};
 use crate::messages::{Reply, Request};
@@ -16,7 +16,7 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, rows};
+use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repairs, rows};
 use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
 use crate::request::AckTerms;
@@ -138,6 +138,7 @@ async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<
         Verb::Read => Box::pin(read(shard, head, &body[head_bytes..])).await,
         Verb::ReadFragments => Box::pin(read_fragments(shard, head, &body[head_bytes..])).await,
         Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
+        Verb::Validation | Verb::ValidationPartitions => Box::pin(validate(shard, verb, &body[head_bytes..])).await,
         _ => {
             body.drain(..head_bytes);
             Box::pin(write(shard, head, verb, body)).await
@@ -385,6 +386,15 @@ async fn decode_read(shard: &Shard, head: Head, body: &[u8]) -> Result<(ReadRequ
     };
     let core = reading_core(shard, head, &table, &request.command.partitions, asked)?;
     Ok((request, core))
+}
+
+/// Hashes what this node has of a segment, also where the node has it no more by its own epoch: nobody relies on it.
+async fn validate(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let request = repairs::decode(shard.partitioner(), body, verb == Verb::ValidationPartitions);
+    let request = request.ok_or(Stopped::Unreadable)?;
+    known(shard, request.table).await?;
+    let answer = validation::validate_here(shard, &request).await?;
+    Ok(answer::result(|out| repairs::push_answer(out, &answer)))
 }
 
 async fn read_fragments(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {

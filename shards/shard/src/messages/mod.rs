@@ -1,12 +1,14 @@
 //! Messages between cores: requests and their replies.
 //!
-//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`schema`], [`streams`],
-//! [`admin`] (metrics and operators' requests) and [`start`] (steps of starting together, which are not requests).
+//! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`repair`], [`schema`],
+//! [`streams`], [`admin`] (metrics and operators' requests) and [`start`] (steps of starting together, which are not
+//! requests).
 //!
 //! `mailbox` carries messages, `dispatch` serves requests. Only `execute` knows what a payload means in CQL.
 
 pub(crate) mod admin;
 pub(crate) mod data;
+pub(crate) mod repair;
 pub(crate) mod schema;
 pub(crate) mod start;
 pub(crate) mod streams;
@@ -27,6 +29,7 @@ use engine::{BatchId, StoredBatch};
 use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
+use repair::{Validation, ValidationRequest};
 use runtime::Instant;
 use schema::{Defined, PreparedText};
 use start::StartStep;
@@ -121,6 +124,8 @@ pub enum Request {
     ReadDigest(Box<ReadRequest>),
     /// Read the fragments of what the receiver owns.
     ReadFragments(Box<FragmentRequest>),
+    /// Hash what the receiver owns of a segment.
+    Validate(Box<ValidationRequest>),
     /// Keep a logged batch of another node. Sent to the core that owns the token of its id.
     StoreBatch(Box<StoredBatch>),
     /// Forget a logged batch. Sent to the core that keeps it.
@@ -212,6 +217,8 @@ pub enum Reply {
     Digest(Result<Box<DigestReply>, Failure>),
     /// The answer to [`Request::ReadFragments`].
     Fragments(Result<FragmentBlock, Failure>),
+    /// The answer to [`Request::Validate`].
+    Validated(Result<Box<Validation>, Failure>),
     /// The answer to [`Request::Define`].
     Defined(Result<Defined, Failure>),
     /// The answer to [`Request::TruncateShard`].
@@ -305,6 +312,14 @@ impl Reply {
     pub(crate) fn fragments(self) -> Result<FragmentBlock, Failure> {
         match self {
             Reply::Fragments(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Validate`].
+    pub(crate) fn validated(self) -> Result<Validation, Failure> {
+        match self {
+            Reply::Validated(result) => result.map(|validation| *validation),
             _ => Err(unexpected()),
         }
     }

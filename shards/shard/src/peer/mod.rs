@@ -13,6 +13,7 @@
 //! | `relays` | mutations that one node passes on to others |
 //! | `hints` | mutations that a node has missed |
 //! | `streams` | sessions of streaming and the files that they send |
+//! | `repairs` | hashes of what a node has |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -32,5 +33,6 @@ pub(crate) mod hints;
 pub(crate) mod paxos;
 pub(crate) mod reads;
 pub(crate) mod relays;
+pub(crate) mod repairs;
 pub(crate) mod rows;
 pub(crate) mod streams;

@@ -1,0 +1,161 @@
+//! Repair: replicas that differ become equal, each asked alone.
+
+use super::reads::{ALL, configured, write_on};
+use super::replicas::stored;
+use super::world::{World, address};
+use model::{Failure, TokenRange};
+use shard::{RepairAction, RepairOrder, RepairOutcome, Shard, Verb};
+use std::time::Duration;
+
+/// Repairs `k.TABLE` from a node, with all others.
+fn repair(world: &mut World, node: usize, table: &str, action: RepairAction) -> Result<RepairOutcome, String> {
+    let table = table.to_owned();
+    let done = world.on(node, 0, move |shard| async move { repair_all(&shard, &table, action).await });
+    done.map_err(|failure| failure.text.to_string())
+}
+
+/// Repairs the whole ring of a table with all other nodes.
+async fn repair_all(shard: &Shard, table: &str, action: RepairAction) -> Result<RepairOutcome, Failure> {
+    let table = shard.schema().table("k", table).expect("a table").id;
+    let topology = shard.topology();
+    let others = topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id());
+    let others: Vec<_> = others.collect();
+    shard.repair(table, &[TokenRange::FULL], &others, action, RepairOrder::Parallel).await
+}
+
+/// What all nodes have of the partitions `keys`, each asked alone.
+fn contents(world: &mut World, table: &str, keys: std::ops::Range<i32>) -> Vec<Vec<(u32, Vec<u8>)>> {
+    ALL.map(|node| keys.clone().map(|key| stored(world, node, table, key)).collect()).to_vec()
+}
+
+fn world(cores: &[usize]) -> World {
+    configured(cores, " AND read_repair = 'NONE' AND speculative_retry = 'NEVER'", |_| {})
+}
+
+#[test]
+fn replicas_that_missed_writes_become_equal_to_the_others() {
+    let mut world = world(&[1, 2, 3]);
+    for key in 0..200 {
+        let nodes: &[usize] = match key % 10 {
+            3 => &[0, 2],
+            5 => &[0],
+            7 => &[1, 2],
+            _ => &ALL,
+        };
+        write_on(&mut world, nodes, &format!("INSERT INTO k.t (a, b, c) VALUES ({key}, 1, {key})"));
+    }
+    let before = contents(&mut world, "t", 0..200);
+    assert!(before[0] != before[1] && before[1] != before[2]);
+    let found = repair(&mut world, 0, "t", RepairAction::Preview).expect("previewed");
+    assert_eq!((found.differing, found.mutations), (60, 0));
+    assert_eq!(contents(&mut world, "t", 0..200), before, "a preview changes nothing");
+    let done = repair(&mut world, 0, "t", RepairAction::Repair).expect("repaired");
+    // Key 5 is missed by two nodes, the others by one.
+    assert_eq!((done.differing, done.mutations), (60, 80));
+    let after = contents(&mut world, "t", 0..200);
+    assert!(after[0] == after[1] && after[1] == after[2]);
+    assert!(after[0].iter().all(|(rows, _)| *rows == 1));
+    for node in ALL {
+        let again = repair(&mut world, node, "t", RepairAction::Repair).expect("repaired");
+        assert_eq!((again.differing, again.mutations, again.read_bytes), (0, 0, 0), "from node {node}");
+    }
+}
+
+#[test]
+fn what_was_deleted_is_deleted_everywhere() {
+    let mut world = world(&[1, 2, 1]);
+    for key in 0..40 {
+        for row in 0..3 {
+            write_on(&mut world, &ALL, &format!("INSERT INTO k.t (a, b, c) VALUES ({key}, {row}, {row})"));
+        }
+    }
+    for key in 0..10 {
+        write_on(&mut world, &[0], &format!("DELETE FROM k.t WHERE a = {key}"));
+        write_on(&mut world, &[1], &format!("DELETE FROM k.t WHERE a = {} AND b = 1", key + 10));
+        write_on(&mut world, &[2], &format!("DELETE FROM k.t WHERE a = {} AND b > 0", key + 20));
+        write_on(&mut world, &[0, 2], &format!("DELETE c FROM k.t WHERE a = {} AND b = 2", key + 30));
+    }
+    repair(&mut world, 1, "t", RepairAction::Repair).expect("repaired");
+    let after = contents(&mut world, "t", 0..40);
+    assert!(after[0] == after[1] && after[1] == after[2]);
+    let rows: Vec<u32> = [0, 10, 20, 30].map(|key| after[0][key].0).to_vec();
+    assert_eq!(rows, [0, 2, 1, 3]);
+    let again = repair(&mut world, 0, "t", RepairAction::Repair).expect("repaired");
+    assert_eq!((again.differing, again.mutations), (0, 0));
+}
+
+#[test]
+fn a_pull_changes_this_node_alone() {
+    let mut world = world(&[1, 1, 1]);
+    write_on(&mut world, &[0], "INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)");
+    write_on(&mut world, &[2], "INSERT INTO k.t (a, b, c) VALUES (2, 1, 1)");
+    repair(&mut world, 0, "t", RepairAction::Pull).expect("repaired");
+    let rows = contents(&mut world, "t", 1..3).into_iter().map(|of| of.iter().map(|(rows, _)| *rows).collect());
+    assert_eq!(rows.collect::<Vec<Vec<u32>>>(), [vec![1, 1], vec![0, 0], vec![0, 1]]);
+}
+
+#[test]
+fn a_wide_partition_takes_several_rounds() {
+    let mut world = world(&[1, 1, 2]);
+    world.everywhere(
+        "CREATE TABLE k.v (a int, b int, c text, s int static, PRIMARY KEY (a, b)) WITH id = \
+         00000002-0000-1000-8000-000000000000",
+    );
+    let text = "x".repeat(60_000);
+    for row in 0..40 {
+        let nodes: &[usize] = if row % 2 == 0 { &[0] } else { &[1, 2] };
+        write_on(&mut world, nodes, &format!("INSERT INTO k.v (a, b, c) VALUES (1, {row}, '{text}')"));
+    }
+    repair(&mut world, 2, "v", RepairAction::Repair).expect("repaired");
+    let after = contents(&mut world, "v", 1..2);
+    assert!(after[0] == after[1] && after[1] == after[2]);
+    assert_eq!(after[0][0].0, 40);
+}
+
+#[test]
+fn a_replica_that_is_down_or_silent_ends_a_repair() {
+    let mut world = world(&[1, 1, 1]);
+    write_on(&mut world, &[0], "INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)");
+    world.network.set_silent(address(1), true);
+    let result = world.begin(0, 0, |shard| async move { repair_all(&shard, "t", RepairAction::Repair).await });
+    world.wait(Duration::from_secs(2));
+    assert!(result.borrow().is_none(), "it waits for the answer");
+    world.announce(&[0, 2]);
+    world.wait(Duration::from_secs(2));
+    let failed = result.borrow_mut().take().expect("it has ended").expect_err("a node is down").text.to_string();
+    assert!(failed.starts_with(&format!("Endpoint /{}:", address(1))) && failed.ends_with(" died"), "{failed}");
+    world.announce(&ALL);
+    world.network.set_silent(address(1), false);
+    world.crash(2);
+    world.announce(&[0, 1]);
+    let sent = world.network.sent(Verb::Validation);
+    let failed = repair(&mut world, 0, "t", RepairAction::Repair).expect_err("a node is down");
+    assert!(failed.starts_with(&format!("Endpoint /{}:", address(2))) && failed.ends_with(" died"), "{failed}");
+    assert_eq!(world.network.sent(Verb::Validation), sent, "nobody is asked");
+}
+
+#[test]
+fn a_coordinator_that_crashes_leaves_nothing_behind() {
+    let mut world = world(&[1, 1, 1]);
+    for key in 0..50 {
+        write_on(&mut world, &[0], &format!("INSERT INTO k.t (a, b, c) VALUES ({key}, 1, {key})"));
+    }
+    let _never = world.begin(0, 0, |shard| async move { repair_all(&shard, "t", RepairAction::Repair).await });
+    let network = world.network.clone();
+    world.sim.run_until(Duration::from_secs(10), || network.sent(Verb::ReadRepair) >= 10);
+    assert!((10..100).contains(&network.sent(Verb::ReadRepair)), "it is under way");
+    world.crash(0);
+    world.announce(&[1, 2]);
+    // The others serve, and a repair between them makes equal what each of them was given.
+    let others_done = world.on(1, 0, |shard| async move {
+        let table = shard.schema().table("k", "t").expect("a table").id;
+        let topology = shard.topology();
+        let live = topology.live();
+        let other = (0..3u16).map(cluster::topology::NodeIndex).find(|at| *at != topology.here() && live.contains(*at));
+        let other = topology.node(other.expect("another node")).host_id;
+        shard.repair(table, &[TokenRange::FULL], &[other], RepairAction::Repair, RepairOrder::Sequential).await
+    });
+    others_done.expect("repaired");
+    let rows = |world: &mut World, node| (0..50).map(|key| stored(world, node, "t", key)).collect::<Vec<_>>();
+    assert_eq!(rows(&mut world, 1), rows(&mut world, 2));
+}
