@@ -22,6 +22,7 @@ mod internode;
 mod node;
 mod node_state;
 mod operation_names;
+mod repair_commands;
 mod service;
 
 pub use config::Config;

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::gossip::Gossip;
+use crate::repair_commands::RepairCommands;
 use runtime::Instant;
 use runtime::sync::Latch;
 use shard::Shard;
@@ -34,6 +35,8 @@ pub(crate) struct NodeState {
     pub(crate) leaving: Cell<LeavingState>,
     /// Whether clients are served: not before the node has joined, nor after it has drained.
     pub(crate) serves_clients: Cell<bool>,
+    /// The repairs that operators have asked for.
+    pub(crate) repairs: Rc<RepairCommands>,
     /// Set to ask the node to stop serving clients.
     pub(crate) drain: Latch,
     /// Set once the node has stopped serving clients.
@@ -53,6 +56,7 @@ impl NodeState {
             simulated,
             leaving: Cell::default(),
             serves_clients: Cell::new(false),
+            repairs: Rc::default(),
             drain: Latch::default(),
             drained: Latch::default(),
             compaction_throughput: Cell::new(throughput),

@@ -81,6 +81,7 @@ fn unit(choice: &Choice) -> String {
     let value = choice.value.map(|value| format!(" <{value}>")).unwrap_or_default();
     let names: Vec<String> = choice.names.iter().map(|name| format!("{name}{value}")).collect();
     match names.as_slice() {
+        _ if commands::REPEATED.contains(&choice.names[0]) => format!("[({})...]", names.join(" | ")),
         [name] => format!("[{name}]"),
         _ => format!("[({})]", names.join(" | ")),
     }

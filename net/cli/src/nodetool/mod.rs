@@ -7,7 +7,7 @@ mod commands;
 mod help;
 
 use commands::{ALIASES, Choice, Command, GLOBAL};
-use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, Request};
+use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, FOLLOW, GOES_ON, Request};
 use server::admin::{paths, usage_text};
 use std::io::{self, Write};
 use std::net::{IpAddr, Ipv4Addr};
@@ -22,7 +22,7 @@ const PORT: &str = "7199";
 pub(crate) fn run(words: impl Iterator<Item = String>) -> ExitCode {
     let answer = match parse(words.collect()) {
         Ok(Wanted::Help(text)) => Answer { exit: 0, out: text, err: String::new() },
-        Ok(Wanted::Run(call)) => ask(&call),
+        Ok(Wanted::Run(call)) => run_to_end(call),
         Err(text) => Answer { exit: 1, out: usage_text(&text), err: String::new() },
     };
     // Output that cannot be printed is lost: there is nowhere else to report it.
@@ -112,7 +112,21 @@ fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<Str
     (value.is_none() || choice.value.is_some()).then_some((choice, value))
 }
 
-/// Sends a command to the node and prints its answer.
+/// Sends a command to the node, and prints what it says until it has ended. Returns the last part of its answer.
+fn run_to_end(mut call: Call) -> Answer {
+    loop {
+        let answer = ask(&call);
+        if answer.exit != GOES_ON {
+            return answer;
+        }
+        // Output that cannot be printed is lost: there is nowhere else to report it.
+        let _ = io::stdout().lock().write_all(answer.out.as_bytes()).and_then(|()| io::stdout().flush());
+        let arguments = answer.err.split(' ').map(str::to_owned).collect();
+        call.request = Request { command: FOLLOW.into(), options: Vec::new(), arguments };
+    }
+}
+
+/// Sends a command to the node and returns its answer.
 fn ask(call: &Call) -> Answer {
     let Call { host, port, request } = call;
     let failed = |name: &str, text: String| Answer {

@@ -11,6 +11,8 @@ pub(crate) enum CommandError {
     ToStdout(String),
     /// This text on standard error, exit code 1.
     ToStderr(String),
+    /// The command goes on; nodetool asks for the rest with these arguments of `follow`.
+    GoesOn(String),
 }
 
 /// Fails with [`CommandError::Usage`].

@@ -2,7 +2,7 @@
 
 use crate::admin::commands;
 use crate::admin::error::CommandError;
-use crate::admin::protocol::{Answer, REQUEST_BYTES_MAX, Request};
+use crate::admin::protocol::{Answer, GOES_ON, REQUEST_BYTES_MAX, Request};
 use crate::node_state::NodeState;
 use runtime::gate::Semaphore;
 use runtime::sync::{Either, Latch, race};
@@ -104,6 +104,7 @@ async fn run(node: &NodeState, request: &Request) -> Answer {
         }
         Err(CommandError::Failed(text)) => Answer { exit: 2, out, err: format!("error: {text}\n") },
         Err(CommandError::ToStderr(err)) => Answer { exit: 1, out, err },
+        Err(CommandError::GoesOn(err)) => Answer { exit: GOES_ON, out, err },
         Err(CommandError::ToStdout(text)) => Answer { exit: 1, out: out + &text, err: String::new() },
     }
 }

@@ -8,6 +8,11 @@
 //! Numbers are big-endian. The client shuts down its sending direction after the request, the node after the answer. A
 //! message of another version is refused.
 
+/// The exit code of an answer that is not the last: the command goes on, and the errors are the arguments with which
+/// the command [`FOLLOW`] gives what comes next.
+pub const GOES_ON: u8 = 255;
+/// The command that gives the next part of an answer.
+pub const FOLLOW: &str = "follow";
 /// The version that both sides speak.
 pub const VERSION: u8 = 1;
 /// The longest request, bytes.

@@ -6,6 +6,7 @@ mod compaction;
 mod files;
 mod hints;
 mod node;
+mod repair;
 mod statistics;
 mod streams;
 
@@ -33,6 +34,9 @@ pub(super) struct Arguments {
     pub(super) title: &'static str,
     pub(super) about: &'static str,
 }
+
+/// Options that may be given more than once, by their first names.
+pub(super) const REPEATED: &[&str] = &["-dc", "-hosts"];
 
 /// Of commands about some tables of a keyspace.
 const KEYSPACE_AND_TABLES: Arguments = Arguments {
@@ -70,6 +74,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Command> {
         files::COMMANDS,
         hints::COMMANDS,
         node::COMMANDS,
+        repair::COMMANDS,
         statistics::COMMANDS,
         streams::COMMANDS,
     ]

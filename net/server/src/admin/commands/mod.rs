@@ -13,6 +13,7 @@ mod network;
 mod node_info;
 mod proxy_histograms;
 mod ranges;
+mod repair;
 mod ring;
 mod shard_stats;
 mod snapshots;
@@ -25,7 +26,7 @@ mod thread_pools;
 mod upgrade;
 
 use crate::admin::error::CommandError;
-use crate::admin::protocol::Request;
+use crate::admin::protocol::{FOLLOW, Request};
 use crate::node_state::NodeState;
 use shard::HintChange;
 
@@ -69,6 +70,8 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "removenode" => leaving::remove_node(node, request, out).await,
         "assassinate" => leaving::assassinate(node, request).await,
         "recoveragreement" => leaving::recover(node, request, out).await,
+        "repair" => repair::repair(node, request, out).await,
+        FOLLOW => repair::follow(node, request, out).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,
         "proxyhistograms" => proxy_histograms::histograms(node, out).await,
