@@ -236,8 +236,11 @@ struct Row<'p> {
     ballot: Ballot,
     now_in_seconds: i64,
     ttl: i32,
-    cells: SmallVec<[(ColumnId, Option<&'p [u8]>); 7]>,
+    cells: SmallVec<[RowCell<'p>; 7]>,
 }
+
+/// A column and its value; `None` deletes the cell.
+type RowCell<'p> = (ColumnId, Option<&'p [u8]>);
 
 impl<'p> Row<'p> {
     fn set(&mut self, column: ColumnId, value: &'p [u8]) {
