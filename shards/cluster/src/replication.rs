@@ -3,6 +3,15 @@
 use model::schema::Replication;
 use std::collections::BTreeMap;
 
+/// The replication that a keyspace had before a change that is under way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ReplicationBefore {
+    /// What it was.
+    pub replication: Replication,
+    /// Whether data is still read by it; else it is read by the new one, and written by both.
+    pub is_read: bool,
+}
+
 /// How the replicas of a keyspace are chosen. An option that is not a number counts as 0; CREATE KEYSPACE accepts none.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Strategy {

@@ -1,8 +1,9 @@
 //! Changes of the metadata, as entries of the log.
 
-use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata};
+use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata, OperationKind};
 use serde::{Deserialize, Serialize};
-use std::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -89,6 +90,62 @@ pub enum Command {
         /// The name of its rack.
         rack: String,
     },
+    /// An operation that moves data begins, if the members and the schema are those that its proposer has seen.
+    Begin {
+        /// What it changes. Replication changes by [`Command::Replicate`].
+        kind: OperationKind,
+        /// The host ids of the nodes that gain something by it.
+        receivers: BTreeSet<Uuid>,
+        /// [`Metadata::members_epoch`], as the proposer has seen it.
+        members_epoch: u64,
+        /// The version of the schema that the proposer has seen.
+        schema_version: Uuid,
+    },
+    /// A change of the schema by which a keyspace gets other replicas. It has that replication at once, and the
+    /// replicas when the operation ends. If such a change is under way, this one takes its place.
+    Replicate {
+        /// The change.
+        update: Box<SchemaUpdate>,
+        /// The full class name of the strategy that the keyspace has until then.
+        class: String,
+        /// The options of that strategy.
+        options: BTreeMap<String, String>,
+        /// The host ids of the nodes that gain something by it.
+        receivers: BTreeSet<Uuid>,
+        /// [`Metadata::members_epoch`], as the proposer has seen it.
+        members_epoch: u64,
+    },
+    /// A node has all that it gains by an operation.
+    Received {
+        /// The operation.
+        operation: u64,
+        /// [`super::Operation::since`], as the node has seen it.
+        since: u64,
+        /// Its host id.
+        host_id: Uuid,
+    },
+    /// An operation about a node is undone.
+    Abort {
+        /// The operation.
+        operation: u64,
+    },
+    /// A node joins to take the tokens of the member at an address, which is down. It may have the same address. The
+    /// operation begins later.
+    JoinToReplace {
+        /// Its host id.
+        host_id: Uuid,
+        /// The node; its state and tokens are of no account.
+        member: Box<Member>,
+        /// The address of the node that it replaces.
+        address: IpAddr,
+    },
+    /// No node reads any more where the data of an operation was.
+    Settle {
+        /// The operation.
+        operation: u64,
+        /// [`super::Operation::since`], as the proposer has seen it.
+        since: u64,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -173,6 +230,14 @@ pub enum Rejected {
         /// The timestamp of its last change, microseconds.
         timestamp: i64,
     },
+    /// The members, or what they own, have changed since the proposer looked.
+    MembersMoved(u64),
+    /// Another operation that moves data is under way.
+    OperationUnderWay(Box<OperationKind>),
+    /// There is no such operation, or it began anew meanwhile.
+    NoOperation(u64),
+    /// No member has the address of the node to be replaced.
+    NothingToReplace(IpAddr),
 }
 
 impl std::fmt::Display for Rejected {
@@ -200,6 +265,12 @@ impl std::fmt::Display for Rejected {
             Rejected::WrongState { host_id, state } => write!(f, "node {host_id} is {state:?}"),
             Rejected::LastMember => f.write_str("no other normal nodes in the ring; decommission would be pointless"),
             Rejected::TooManyMembers => write!(f, "a cluster has at most {MEMBERS_MAX} nodes"),
+            Rejected::MembersMoved(epoch) => write!(f, "the nodes have changed in epoch {epoch}"),
+            Rejected::OperationUnderWay(kind) => write!(f, "another operation is under way: {kind}"),
+            Rejected::NothingToReplace(address) => {
+                write!(f, "Cannot replace_address /{address} because it doesn't exist in gossip")
+            }
+            Rejected::NoOperation(id) => write!(f, "operation {id} is not under way"),
             Rejected::SchemaMoved { version, .. } => write!(f, "the schema has changed to version {version}"),
         }
     }
@@ -286,12 +357,46 @@ impl Command {
                 member.rack.clone_from(rack);
                 Ok(())
             }
+            Command::Begin { kind, receivers, members_epoch, schema_version } => {
+                if metadata.members_epoch != *members_epoch {
+                    return Err(Rejected::MembersMoved(metadata.members_epoch));
+                }
+                if metadata.schema_version != *schema_version {
+                    let (version, timestamp) = (metadata.schema_version, metadata.schema_timestamp);
+                    return Err(Rejected::SchemaMoved { version, timestamp });
+                }
+                metadata.begin(kind, receivers)
+            }
+            Command::Replicate { update, class, options, receivers, members_epoch } => {
+                if metadata.members_epoch != *members_epoch {
+                    return Err(Rejected::MembersMoved(metadata.members_epoch));
+                }
+                let (keyspace, class, options) = (update.keyspace.clone(), class.clone(), options.clone());
+                let kind = OperationKind::Replicate { keyspace, class, options };
+                metadata.check_replicate(&kind)?;
+                change_schema(metadata, update)?;
+                metadata.replicate(kind, receivers);
+                Ok(())
+            }
+            Command::Received { operation, since, host_id } => metadata.received(*operation, *since, *host_id),
+            Command::Abort { operation } => metadata.abort(*operation),
+            Command::JoinToReplace { host_id, member, address } => {
+                join_to_replace(metadata, *host_id, member, *address)
+            }
+            Command::Settle { operation, since } => metadata.settle(*operation, *since),
         }
     }
 
     /// Whether it changes the members, and with them who has which data.
     pub(super) fn is_about_members(&self) -> bool {
-        !matches!(self, Command::Schema(_) | Command::OweTruncation { .. } | Command::FinishTruncations { .. })
+        !matches!(
+            self,
+            Command::Schema(_)
+                | Command::OweTruncation { .. }
+                | Command::FinishTruncations { .. }
+                // Only the last report changes something, by switching to the new places of data.
+                | Command::Received { .. }
+        )
     }
 }
 
@@ -320,6 +425,40 @@ fn join(metadata: &mut Metadata, host_id: Uuid, member: &Member) -> Result<(), R
     }
     metadata.members.insert(host_id, Arc::new(Member { state: MemberState::Joining, ..member.clone() }));
     Ok(())
+}
+
+/// Takes in a node that is going to replace another one. The old node's address is given to the new one if that has the
+/// same: nobody can reach the old one any more.
+fn join_to_replace(metadata: &mut Metadata, host_id: Uuid, member: &Member, address: IpAddr) -> Result<(), Rejected> {
+    let is_old = |(id, old): &(&Uuid, &Arc<Member>)| {
+        old.address.ip() == address && **id != host_id && old.state != MemberState::Joining
+    };
+    let found = metadata.members.iter().find(is_old);
+    let replaced = *found.ok_or(Rejected::NothingToReplace(address))?.0;
+    let mut joined = metadata.clone();
+    if let Some(old) = joined.members.get_mut(&replaced).filter(|old| old.address == member.address) {
+        Arc::make_mut(old).address = unreachable_address(replaced);
+    }
+    join(&mut joined, host_id, &Member { tokens: Vec::new(), ..member.clone() })?;
+    *metadata = joined;
+    Ok(())
+}
+
+impl Metadata {
+    /// The member that a node replaces which joined by [`Command::JoinToReplace`] with this address.
+    pub fn replaced_at(&self, address: IpAddr, host_id: Uuid) -> Option<Uuid> {
+        let is_replaced =
+            |id: Uuid, old: &Member| old.address.ip() == address || old.address == unreachable_address(id);
+        let mut others = self.members.iter().filter(|(id, _)| **id != host_id);
+        others.find(|(id, old)| is_replaced(**id, old)).map(|(id, _)| *id)
+    }
+}
+
+/// An address at which there is never a node: of the block that discards everything (RFC 6666).
+fn unreachable_address(host_id: Uuid) -> SocketAddr {
+    let (id, _) = host_id.as_u64_pair();
+    let address = u128::from(0x0100_u16) << 112 | u128::from(id);
+    (Ipv6Addr::from(address), 1).into()
 }
 
 /// Refuses an address that a member other than `host_id` has.
@@ -355,9 +494,7 @@ fn remove(metadata: &mut Metadata, host_id: Uuid) -> Result<(), Rejected> {
     if member.state != MemberState::Joining && normal_but(metadata, host_id) == 0 {
         return Err(Rejected::LastMember);
     }
-    metadata.members.remove(&host_id);
-    metadata.owed_truncations.remove(&host_id);
-    metadata.left.insert(host_id);
+    metadata.retire(host_id);
     Ok(())
 }
 

@@ -39,4 +39,6 @@ pub enum MemberState {
     Normal,
     /// It still owns them, and gives them up: `UL` or `DL`.
     Leaving,
+    /// It still owns them, and is getting other tokens: `UM` or `DM`.
+    Moving,
 }

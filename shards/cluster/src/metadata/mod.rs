@@ -13,9 +13,11 @@
 
 mod command;
 mod member;
+mod operation;
 
 pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 pub use member::{Member, MemberState};
+pub use operation::{Operation, OperationKind, Stage};
 
 use crate::topology::Node;
 use model::{Partitioner, RingToken, ShardMap};
@@ -29,6 +31,8 @@ use uuid::Uuid;
 const ENCODING: u8 = 1;
 /// The version of the encoding of [`Metadata`] that has truncations.
 const ENCODING_WITH_TRUNCATIONS: u8 = 2;
+/// The version of the encoding of [`Metadata`] that has operations.
+const ENCODING_WITH_OPERATIONS: u8 = 3;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -57,6 +61,9 @@ pub struct Metadata {
     /// epoch of the last truncation. Others take such a member for down until it has.
     #[serde(skip)]
     pub owed_truncations: BTreeMap<Uuid, BTreeMap<[u8; 16], u64>>,
+    /// The operations that are under way, by the epochs at which they began.
+    #[serde(skip)]
+    pub operations: BTreeMap<u64, Operation>,
 }
 
 impl Default for Metadata {
@@ -72,6 +79,7 @@ impl Default for Metadata {
             members: BTreeMap::new(),
             left: BTreeSet::new(),
             owed_truncations: BTreeMap::new(),
+            operations: BTreeMap::new(),
         }
     }
 }
@@ -104,8 +112,12 @@ impl Metadata {
     /// [`Rejected`] if the command does not fit the state any more.
     pub fn apply(&mut self, epoch: u64, command: &Command) -> Result<(), Rejected> {
         self.epoch = epoch;
+        let stages = |metadata: &Metadata| -> Vec<(u64, Stage)> {
+            metadata.operations.iter().map(|(id, operation)| (*id, operation.stage)).collect()
+        };
+        let before = stages(self);
         command.apply(self)?;
-        if command.is_about_members() {
+        if command.is_about_members() || stages(self) != before {
             self.members_epoch = epoch;
         }
         Ok(())
@@ -127,10 +139,7 @@ impl Metadata {
     pub fn nodes(&self) -> Vec<Node> {
         let Some(partitioner) = Partitioner::named(&self.partitioner) else { return Vec::new() };
         let node = |(id, member): (&Uuid, &Arc<Member>)| Node {
-            tokens: match member.state {
-                MemberState::Joining => Vec::new(),
-                MemberState::Normal | MemberState::Leaving => member.tokens_in(partitioner),
-            },
+            tokens: in_order(self.read_tokens(*id, member), partitioner),
             ..member.node(*id, partitioner)
         };
         self.members.iter().map(node).collect()
@@ -147,10 +156,14 @@ impl Metadata {
     }
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
-    /// metadata with truncations that are owed; those without have version 1 and no such field.
+    /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after the
+    /// truncations; others have version 1 and none of these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
-        if !self.owed_truncations.is_empty() {
+        if !self.operations.is_empty() {
+            out[0] = ENCODING_WITH_OPERATIONS;
+            out = postcard::to_extend(&(&self.owed_truncations, &self.operations), out).unwrap_or_default();
+        } else if !self.owed_truncations.is_empty() {
             out[0] = ENCODING_WITH_TRUNCATIONS;
             out = postcard::to_extend(&self.owed_truncations, out).unwrap_or_default();
         }
@@ -159,11 +172,19 @@ impl Metadata {
 
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
-        let Some((&ENCODING_WITH_TRUNCATIONS, rest)) = bytes.split_first() else { return decode(bytes) };
+        let (version, rest) = match bytes.split_first() {
+            Some((&version @ (ENCODING_WITH_TRUNCATIONS | ENCODING_WITH_OPERATIONS), rest)) => (version, rest),
+            _ => return decode(bytes),
+        };
         let malformed = |_| DecodeError::Malformed;
         let (metadata, rest) = postcard::take_from_bytes::<Metadata>(rest).map_err(malformed)?;
-        match postcard::take_from_bytes(rest).map_err(malformed)? {
-            (owed_truncations, []) => Ok(Metadata { owed_truncations, ..metadata }),
+        let (owed_truncations, rest) = postcard::take_from_bytes(rest).map_err(malformed)?;
+        let (operations, rest) = match version {
+            ENCODING_WITH_OPERATIONS => postcard::take_from_bytes(rest).map_err(malformed)?,
+            _ => (BTreeMap::new(), rest),
+        };
+        match rest {
+            [] => Ok(Metadata { owed_truncations, operations, ..metadata }),
             _ => Err(DecodeError::Malformed),
         }
     }
@@ -195,11 +216,15 @@ impl Member {
 
     /// Its tokens as positions of the ring, in ascending order; texts that are no tokens are left out.
     pub fn tokens_in(&self, partitioner: Partitioner) -> Vec<RingToken> {
-        let mut tokens: Vec<RingToken> =
-            self.tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect();
-        tokens.sort();
-        tokens
+        in_order(&self.tokens, partitioner)
     }
+}
+
+/// Tokens as positions of the ring, in ascending order; texts that are no tokens are left out.
+fn in_order(tokens: &[String], partitioner: Partitioner) -> Vec<RingToken> {
+    let mut tokens: Vec<RingToken> = tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect();
+    tokens.sort();
+    tokens
 }
 
 fn encode(value: &impl Serialize) -> Vec<u8> {
@@ -219,4 +244,4 @@ fn decode<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Result<T, DecodeError> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@
 use super::*;
 use crate::topology::{NodeIndex, Topology};
 
-fn member(n: u8, tokens: &[&str]) -> Member {
+pub(crate) fn member(n: u8, tokens: &[&str]) -> Member {
     Member {
         state: MemberState::Leaving,
         address: SocketAddr::from(([127, 0, 0, n], 7000)),
@@ -19,11 +19,11 @@ fn member(n: u8, tokens: &[&str]) -> Member {
     }
 }
 
-fn id(n: u8) -> Uuid {
+pub(crate) fn id(n: u8) -> Uuid {
     Uuid::from_u128(u128::from(n))
 }
 
-fn create() -> Command {
+pub(crate) fn create() -> Command {
     Command::Create {
         cluster_id: id(99),
         cluster_name: "Test Cluster".into(),
@@ -36,11 +36,11 @@ fn create() -> Command {
     }
 }
 
-fn join(n: u8, tokens: &[&str]) -> Command {
+pub(crate) fn join(n: u8, tokens: &[&str]) -> Command {
     Command::Join { host_id: id(n), member: Box::new(member(n, tokens)) }
 }
 
-fn schema(before: Uuid, after: Uuid, timestamp: i64) -> Command {
+pub(crate) fn schema(before: Uuid, after: Uuid, timestamp: i64) -> Command {
     Command::Schema(Box::new(SchemaUpdate {
         before,
         after,
@@ -55,7 +55,7 @@ fn schema(before: Uuid, after: Uuid, timestamp: i64) -> Command {
 }
 
 /// The metadata after these commands, all of which are taken.
-fn after(commands: &[Command]) -> Metadata {
+pub(crate) fn after(commands: &[Command]) -> Metadata {
     let mut metadata = Metadata::default();
     for (at, command) in commands.iter().enumerate() {
         assert_eq!(metadata.apply(at as u64 + 1, command), Ok(()), "{command:?}");
@@ -64,7 +64,7 @@ fn after(commands: &[Command]) -> Metadata {
 }
 
 /// What `command` is refused for; the metadata stays as it is but for its epoch.
-fn refusal(metadata: &Metadata, command: &Command) -> Rejected {
+pub(crate) fn refusal(metadata: &Metadata, command: &Command) -> Rejected {
     let mut changed = metadata.clone();
     let rejected = changed.apply(metadata.epoch + 1, command).expect_err("a refusal");
     assert_eq!(changed, Metadata { epoch: metadata.epoch + 1, ..metadata.clone() });

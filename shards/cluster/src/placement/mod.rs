@@ -11,23 +11,29 @@
 //!
 //! Tables of LocalStrategy have one replica, this node.
 //!
+//! While operations on the ring or changes of replication are under way, some tokens have pending replicas too
+//! (`pending`).
+//!
 //! Invariants: all tokens of a range have the same natural replicas; they are in the order of the ring, the owner of
 //! the range first.
 
 mod network_topology;
+mod pending;
 mod ring;
 mod simple;
 
 use crate::consistency::Levels;
-use crate::replication::Strategy;
-use crate::topology::{LiveNodes, NodeIndex, Topology};
+use crate::replication::{ReplicationBefore, Strategy};
+use crate::topology::{LiveNodes, NodeIndex, Ring, Topology};
 use model::schema::Replication;
-use model::{Home, IdMap, RingToken, Schema, TableId, Token, TokenRange};
+use model::{Home, IdMap, Keyspace, RingToken, Schema, TableId, Token, TokenRange};
+use pending::PendingRanges;
 use ring::Ranges;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
 
+pub use pending::Gain;
 pub use ring::RingRange;
 
 /// A node that has a range, and the core of it that has the token asked for.
@@ -50,10 +56,31 @@ pub struct Placement {
 impl Placement {
     /// Where the data of `schema` is on the nodes of `topology`.
     pub fn new(topology: Rc<Topology>, schema: &Schema) -> Placement {
+        Placement::changing(topology, schema, &BTreeMap::new())
+    }
+
+    /// The same while the replication of some keyspaces changes: `before` has what it was, by their names, and the
+    /// schema what it is going to be.
+    pub fn changing(
+        topology: Rc<Topology>,
+        schema: &Schema,
+        before: &BTreeMap<String, ReplicationBefore>,
+    ) -> Placement {
         let mut known: Vec<(&Replication, Rc<KeyspacePlacement>)> = Vec::new();
         let mut placement = Placement { topology, tables: IdMap::default(), keyspaces: BTreeMap::new() };
         placement.tables.reserve(schema.tables.len());
         for keyspace in schema.keyspaces.values() {
+            let changing = before.get(&keyspace.name).filter(|before| before.replication != keyspace.replication);
+            if let Some(before) = changing {
+                let topology = placement.topology.clone();
+                let (read, other) = match before.is_read {
+                    true => (&before.replication, &keyspace.replication),
+                    false => (&keyspace.replication, &before.replication),
+                };
+                let placed = Rc::new(KeyspacePlacement::changing(topology, read, other));
+                placement.place(keyspace, placed);
+                continue;
+            }
             // Most keyspaces are replicated like another one.
             let placed = match known.iter().find(|(replication, _)| **replication == keyspace.replication) {
                 Some((_, placed)) => placed.clone(),
@@ -64,13 +91,17 @@ impl Placement {
                     placed
                 }
             };
-            for table in keyspace.tables.values() {
-                let home = keyspace.home_of(&table.name);
-                placement.tables.insert(table.id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
-            }
-            placement.keyspaces.insert(keyspace.name.clone(), placed);
+            placement.place(keyspace, placed);
         }
         placement
+    }
+
+    fn place(&mut self, keyspace: &Keyspace, placed: Rc<KeyspacePlacement>) {
+        for table in keyspace.tables.values() {
+            let home = keyspace.home_of(&table.name);
+            self.tables.insert(table.id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
+        }
+        self.keyspaces.insert(keyspace.name.clone(), placed);
     }
 
     /// The nodes.
@@ -96,18 +127,37 @@ pub struct KeyspacePlacement {
     topology: Rc<Topology>,
     levels: Levels,
     ranges: Ranges,
+    /// The ranges once all operations under way have ended, and what is pending until then.
+    next: Option<Box<Next>>,
+}
+
+/// Ranges that a keyspace is going to have.
+#[derive(Debug)]
+struct Next {
+    ranges: Ranges,
+    pending: PendingRanges,
 }
 
 impl KeyspacePlacement {
     pub(crate) fn new(topology: Rc<Topology>, replication: &Replication) -> KeyspacePlacement {
-        let strategy = Strategy::of(replication);
-        let ranges = match &strategy {
-            Strategy::Local => Ranges::everything_on(vec![topology.here()]),
-            Strategy::Everywhere => Ranges::everything_on((0..topology.nodes().len() as u16).map(NodeIndex).collect()),
-            Strategy::Simple { factor } => simple::ranges(&topology, *factor),
-            Strategy::NetworkTopology { factors } => network_topology::ranges(&topology, factors),
-        };
-        KeyspacePlacement { levels: Levels::of(&strategy, &replication.class, &topology), topology, ranges }
+        KeyspacePlacement::changing(topology, replication, replication)
+    }
+
+    /// The placement of a keyspace that is read by the replication `before`, and written by `goal` as well. What levels
+    /// need follows from the first.
+    fn changing(topology: Rc<Topology>, before: &Replication, goal: &Replication) -> KeyspacePlacement {
+        let strategy = Strategy::of(before);
+        let ranges = ranges_of(&strategy, &topology, topology.ring());
+        let is_changing = before != goal || topology.next_ring().is_some();
+        let next = is_changing.then(|| {
+            let ring = topology.next_ring().unwrap_or(topology.ring());
+            ranges_of(&Strategy::of(goal), &topology, ring)
+        });
+        let next = next.and_then(|next| {
+            let pending = PendingRanges::between(&ranges, &next)?;
+            Some(Box::new(Next { ranges: next, pending }))
+        });
+        KeyspacePlacement { levels: Levels::of(&strategy, &before.class, &topology), topology, ranges, next }
     }
 
     /// The nodes.
@@ -123,6 +173,22 @@ impl KeyspacePlacement {
     /// The nodes that have a token, the owner of its range first.
     pub fn nodes_of(&self, token: &RingToken) -> &[NodeIndex] {
         self.ranges.of_token(token)
+    }
+
+    /// The nodes that gain a token by the operations under way.
+    pub fn pending_nodes_of(&self, token: &RingToken) -> &[NodeIndex] {
+        self.next.as_ref().map_or(&[], |next| next.pending.of_token(token))
+    }
+
+    /// What each node gains by the operations under way.
+    pub fn gains(&self) -> Vec<Gain> {
+        self.next.as_ref().map_or_else(Vec::new, |next| pending::gains(&self.ranges, &next.ranges))
+    }
+
+    /// Whether of each range that moves a majority of the other replicas, those that are pending and those that keep it,
+    /// are among nodes: what they refuse, nobody can do without them.
+    pub fn has_majorities(&self, is_among: impl Fn(NodeIndex) -> bool) -> bool {
+        self.next.as_ref().is_none_or(|next| pending::has_majorities(&self.ranges, &next.ranges, is_among))
     }
 
     /// The ranges of the ring that contain keys of `limits`, in ascending order. The one that wraps around the end of
@@ -145,6 +211,16 @@ impl KeyspacePlacement {
             range.nodes.iter().for_each(|node| shares[usize::from(node.0)] += size / ring);
         }
         shares
+    }
+}
+
+/// The ranges that a strategy makes of a ring.
+fn ranges_of(strategy: &Strategy, topology: &Topology, ring: &Ring) -> Ranges {
+    match strategy {
+        Strategy::Local => Ranges::everything_on(vec![topology.here()]),
+        Strategy::Everywhere => Ranges::everything_on((0..topology.nodes().len() as u16).map(NodeIndex).collect()),
+        Strategy::Simple { factor } => simple::ranges(ring, *factor),
+        Strategy::NetworkTopology { factors } => network_topology::ranges(topology, ring, factors),
     }
 }
 
@@ -177,13 +253,17 @@ impl TablePlacement {
     /// The replicas of a key, given with the first 64 bits of its token.
     #[inline]
     pub fn replicas(&self, token: Token, key: &[u8]) -> Replicas<'_> {
-        Replicas { placement: self, token, natural: self.keyspace.ranges.of_key(token, key) }
+        let pending = match &self.keyspace.next {
+            None => &[][..],
+            Some(next) => next.pending.of_key(token, key),
+        };
+        Replicas { placement: self, token, natural: self.keyspace.ranges.of_key(token, key), pending }
     }
 
-    /// The replicas of a range. Their cores are those of one of its tokens.
+    /// The natural replicas of a range. Their cores are those of one of its tokens.
     pub(crate) fn replicas_of<'p>(&'p self, range: &RingRange<'p>) -> Replicas<'p> {
         let token = range.until.map_or(Token::MAX, RingToken::token);
-        Replicas { placement: self, token, natural: range.nodes }
+        Replicas { placement: self, token, natural: range.nodes, pending: &[] }
     }
 
     /// The core of a node that has a token of the table, if the node has it at all.
@@ -207,6 +287,7 @@ pub struct Replicas<'p> {
     placement: &'p TablePlacement,
     token: Token,
     natural: &'p [NodeIndex],
+    pending: &'p [NodeIndex],
 }
 
 impl<'p> Replicas<'p> {
@@ -217,11 +298,31 @@ impl<'p> Replicas<'p> {
         self.natural.iter().map(move |node| Replica { node: *node, shard: placement.shard_of(*node, token) })
     }
 
-    /// The only replica, if there is no more than that one.
+    /// The replicas to be, which get writes and are not read, each with its core.
+    #[inline]
+    pub fn pending(&self) -> impl ExactSizeIterator<Item = Replica> + use<'p> {
+        let (placement, token) = (self.placement, self.token);
+        self.pending.iter().map(move |node| Replica { node: *node, shard: placement.shard_of(*node, token) })
+    }
+
+    /// The replicas that get writes: the natural ones, then the pending ones.
+    #[inline]
+    pub fn written(&self) -> impl Iterator<Item = Replica> + use<'p> {
+        self.natural().chain(self.pending())
+    }
+
+    /// The only replica, natural or pending, if there is no more than that one.
     #[inline]
     pub fn only(&self) -> Option<Replica> {
-        let [node] = *self.natural else { return None };
+        let ([node], []) = (self.natural, self.pending) else { return None };
+        let node = *node;
         Some(Replica { node, shard: self.placement.shard_of(node, self.token) })
+    }
+
+    /// The nodes of the pending replicas.
+    #[inline]
+    pub(crate) fn pending_nodes(&self) -> &'p [NodeIndex] {
+        self.pending
     }
 
     /// The nodes of the natural replicas.

@@ -8,7 +8,7 @@
 //! This is what Cassandra does, so that data directories that are taken over have the ranges that they had.
 
 use super::ring::{Ranges, around};
-use crate::topology::{DataCenter, NodeIndex, Topology};
+use crate::topology::{DataCenter, NodeIndex, Ring, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one data centre still lacks while the replicas of a range are chosen.
@@ -23,8 +23,7 @@ struct Demand<'t> {
 }
 
 /// The ranges of the ring with `factors` replicas by data centre, or as many as the data centre has nodes with tokens.
-pub(super) fn ranges(topology: &Topology, factors: &BTreeMap<String, u32>) -> Ranges {
-    let ring = topology.ring();
+pub(super) fn ranges(topology: &Topology, ring: &Ring, factors: &BTreeMap<String, u32>) -> Ranges {
     let nodes: BTreeSet<NodeIndex> = ring.iter().map(|(_, node)| *node).collect();
     let rack = |node: NodeIndex| topology.node(node).rack.as_str();
     let demand = |(name, factor): (&String, &u32)| {
@@ -36,7 +35,7 @@ pub(super) fn ranges(topology: &Topology, factors: &BTreeMap<String, u32>) -> Ra
         Some((data_center, factor.min(members.count()), repeats))
     };
     let demands: Vec<(DataCenter, usize, usize)> = factors.iter().filter_map(demand).collect();
-    Ranges::of_ring(topology, |start, chosen| {
+    Ranges::of_ring(ring, |start, chosen| {
         let open = |&(data_center, left, repeats)| Demand { data_center, left, repeats, racks: Vec::new() };
         let mut demands: Vec<Demand<'_>> = demands.iter().map(open).collect();
         for at in around(start, ring.len()) {

@@ -1,6 +1,6 @@
 //! Ranges of the ring with the nodes that have them.
 
-use crate::topology::{NodeIndex, Topology};
+use crate::topology::{NodeIndex, Ring};
 use model::token::{RingPosition, TokenRange};
 use model::{RingToken, Token};
 
@@ -53,10 +53,9 @@ impl Ranges {
         Ranges { prefixes: Vec::new(), ends: Vec::new(), width: nodes.len(), nodes }
     }
 
-    /// The ranges that end at the tokens of `topology`. `replicas` is given the position on the ring of each range's
+    /// The ranges that end at the tokens of `ring`. `replicas` is given the position on the ring of each range's
     /// end, and a list to which it adds the nodes that have the range; there must be as many for each.
-    pub(super) fn of_ring(topology: &Topology, replicas: impl Fn(usize, &mut Vec<NodeIndex>)) -> Ranges {
-        let ring = topology.ring();
+    pub(super) fn of_ring(ring: &Ring, replicas: impl Fn(usize, &mut Vec<NodeIndex>)) -> Ranges {
         let mut ranges = Ranges::everything_on(Vec::new());
         if ring.is_empty() {
             return ranges;
@@ -95,6 +94,16 @@ impl Ranges {
         if self.ends.len() == 1 {
             self.ends.clear();
         }
+    }
+
+    /// The last tokens of the ranges, ascending; none if there is only one range.
+    pub(super) fn ends(&self) -> &[RingToken] {
+        &self.ends
+    }
+
+    /// The nodes of the first range.
+    pub(super) fn first(&self) -> &[NodeIndex] {
+        &self.nodes[..self.width]
     }
 
     /// The nodes of a key, given with the first 64 bits of its token.

@@ -1,7 +1,9 @@
 //! Conditional changes and reads at SERIAL: who takes part in a decision, and what the client is told.
 //!
 //! A decision needs three things, in this order:
-//! 1. promises of a majority of the replicas that there are (SERIAL), or of those in this data centre (LOCAL_SERIAL);
+//! 1. promises of a majority of the replicas that there are (SERIAL), or of those in this data centre (LOCAL_SERIAL).
+//!    Pending replicas take part; then so many are needed that these have one in common with each majority of the
+//!    natural replicas before the change of the ring and with each majority after it;
 //! 2. a read at QUORUM or LOCAL_QUORUM, which goes by the replication factor;
 //! 3. for a change, the outcome written at the level of the commit ([`CasPlan::check_commit`]).
 //!
@@ -35,6 +37,8 @@ pub struct CasPlan {
     participants: SmallVec<[Replica; 3]>,
     /// How many replicas there are, alive or not.
     replicas: u32,
+    /// How many of them must agree.
+    needed: u32,
     commit: Requirement,
     /// Why the outcome of a change cannot be written.
     commit_refused: Option<Box<Failure>>,
@@ -54,17 +58,21 @@ impl CasPlan {
         let (levels, topology) = (replicas.keyspace().levels(), replicas.keyspace().topology());
         let quorum = levels.required_by_read(serial);
         let takes_part = |replica: &Replica| quorum.counts(topology.data_center_of(replica.node));
-        let all = replicas.natural().filter(takes_part).count() as u32;
+        let natural = replicas.natural().filter(takes_part).count() as u32;
+        let all = natural + replicas.pending().filter(takes_part).count() as u32;
+        let needed = deciding(natural, all - natural);
         let participants: SmallVec<[Replica; 3]> =
-            replicas.natural().filter(takes_part).filter(|replica| live.contains(replica.node)).collect();
-        if participants.len() < (all / 2 + 1) as usize {
+            replicas.written().filter(takes_part).filter(|replica| live.contains(replica.node)).collect();
+        if participants.len() < needed as usize {
             let text = format!("Cannot achieve consistency level {}", serial.name());
-            return Err(unavailable(serial, text, all / 2 + 1, participants.len()));
+            return Err(unavailable(serial, text, needed, participants.len()));
         }
-        quorum.check_alive(levels, topology, replicas.nodes(), live)?;
-        let commit = levels.required(commit);
-        let commit_refused = commit.check_alive(levels, topology, replicas.nodes(), live).err().map(Box::new);
-        Ok(CasPlan { serial, participants, replicas: all, commit, commit_refused })
+        quorum.check_alive(levels, topology, (replicas.nodes(), &[]), live)?;
+        let pending = replicas.pending_nodes();
+        let commit = levels.required(commit).with_pending(pending, topology);
+        let commit_refused =
+            commit.check_alive(levels, topology, (replicas.nodes(), pending), live).err().map(Box::new);
+        Ok(CasPlan { serial, participants, replicas: all, needed, commit, commit_refused })
     }
 
     /// A decision that changes nothing, so that the read that follows it sees all earlier ones. Fails as
@@ -96,9 +104,14 @@ impl CasPlan {
         &self.participants
     }
 
-    /// How many replicas there are, alive or not: a majority of them decides.
+    /// How many replicas there are, alive or not.
     pub fn replicas(&self) -> usize {
         self.replicas as usize
+    }
+
+    /// How many of them must agree to decide: a majority, or more while some are pending.
+    pub fn needed(&self) -> usize {
+        self.needed as usize
     }
 
     /// How many of them must have the outcome before the client is answered.
@@ -163,8 +176,15 @@ impl CasPlan {
     }
 
     fn majority(&self) -> i32 {
-        number(self.replicas / 2 + 1)
+        number(self.needed)
     }
+}
+
+/// How many of `natural` replicas and `pending` ones must agree. What they decide must be known to every majority of the
+/// natural ones, and to every majority of as many among which the pending ones are.
+fn deciding(natural: u32, pending: u32) -> u32 {
+    let all = natural + pending;
+    (all / 2 + 1).max(all - natural / 2)
 }
 
 #[cfg(test)]

@@ -116,9 +116,40 @@ impl Tally {
         }
         let keyspace = replicas.keyspace();
         let (levels, topology) = (keyspace.levels(), keyspace.topology());
-        requirement.check_alive(levels, topology, replicas.nodes(), live)?;
+        requirement.check_alive(levels, topology, (replicas.nodes(), &[]), live)?;
         let live = replicas.natural().filter(|replica| live.contains(replica.node));
         let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
+        Ok(Tally { rare, ..Tally::of(requirement, live, topology) })
+    }
+
+    /// The live replicas that a write of a token goes to, pending ones as well, none of them asked. `requirement` is
+    /// that of the natural ones.
+    ///
+    /// # Errors
+    /// Unavailable if they are too few.
+    pub(super) fn of_write(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<Tally, Failure> {
+        let pending = replicas.pending_nodes();
+        if pending.is_empty() {
+            return Tally::new(requirement, replicas, live);
+        }
+        let keyspace = replicas.keyspace();
+        let (levels, topology) = (keyspace.levels(), keyspace.topology());
+        let requirement = requirement.with_pending(pending, topology);
+        requirement.check_alive(levels, topology, (replicas.nodes(), pending), live)?;
+        let live = replicas.written().filter(|replica| live.contains(replica.node));
+        let rare = (requirement.scope == Scope::Each).then(|| {
+            let mut rare = Rare::with_quorums(levels);
+            for node in pending {
+                let data_center = Some(topology.data_center_of(*node));
+                let quorum = rare.quorums.iter_mut().filter(|quorum| quorum.data_center == data_center);
+                quorum.for_each(|quorum| (quorum.quorum, quorum.missing) = (quorum.quorum + 1, quorum.missing + 1));
+            }
+            Box::new(rare)
+        });
         Ok(Tally { rare, ..Tally::of(requirement, live, topology) })
     }
 

@@ -1,4 +1,5 @@
-//! Writes: a mutation goes to all live replicas, and its client is answered when enough of them have it.
+//! Writes: a mutation goes to all live replicas, natural and pending, and its client is answered when enough of them
+//! have it.
 
 use super::tally::{OnlyReplica, Tally, reason_of, timed_out_text};
 use crate::consistency::{Requirement, Scope, number};
@@ -58,6 +59,8 @@ struct Writes {
     may_be_applied: bool,
     /// Whether the client's answer is known.
     ended: bool,
+    /// How many of the replicas asked are natural; they are the first.
+    natural: usize,
     /// The replicas that are not asked, because they are not alive.
     down: SmallVec<[Replica; 2]>,
 }
@@ -78,8 +81,9 @@ impl WritePlan {
         let asked = match OnlyReplica::of(requirement, replicas, live) {
             Some(only) => Asked::Only(only),
             None => {
-                let mut writes = Writes::asking_all(Tally::new(requirement, replicas, live)?, write_type);
-                writes.down = replicas.natural().filter(|replica| !live.contains(replica.node)).collect();
+                let mut writes = Writes::asking_all(Tally::of_write(requirement, replicas, live)?, write_type);
+                writes.natural = replicas.natural().filter(|replica| live.contains(replica.node)).count();
+                writes.down = replicas.written().filter(|replica| !live.contains(replica.node)).collect();
                 Asked::Several(Box::new(writes))
             }
         };
@@ -87,7 +91,8 @@ impl WritePlan {
     }
 
     /// The replica that leads a change of counters: this node if it is asked, else one of the nearest, and of these one
-    /// that has not been slow. `random` chooses among those that are equally near.
+    /// that has not been slow. `random` chooses among those that are equally near. Pending replicas do not lead, because
+    /// they may lack the counters' values.
     pub fn leader(&self, topology: &Topology, random: u64) -> Option<Replica> {
         let here = topology.node(topology.here());
         let distance = |replica: &Replica| {
@@ -96,8 +101,13 @@ impl WritePlan {
             let is_slow = topology.latencies().is_slow(replica.node);
             (replica.node != topology.here(), !same_center, is_slow, !same_center || node.rack != here.rack)
         };
-        let nearest = self.targets().map(|replica| distance(&replica)).min()?;
-        let nearest: SmallVec<[Replica; 3]> = self.targets().filter(|replica| distance(replica) == nearest).collect();
+        let natural = match &self.asked {
+            Asked::Only(_) => 1,
+            Asked::Several(writes) => writes.natural,
+        };
+        let able = || self.targets().take(natural);
+        let nearest = able().map(|replica| distance(&replica)).min()?;
+        let nearest: SmallVec<[Replica; 3]> = able().filter(|replica| distance(replica) == nearest).collect();
         nearest.get((random % nearest.len() as u64) as usize).copied()
     }
 
@@ -196,8 +206,8 @@ impl WritePlan {
     fn writes(&mut self) -> &mut Writes {
         if let Asked::Only(only) = self.asked {
             let (tally, ended) = (only.tally(), only.has_answered);
-            let down = SmallVec::new();
-            let writes = Writes { tally, write_type: self.write_type, may_be_applied: false, ended, down };
+            let (natural, down) = (1, SmallVec::new());
+            let writes = Writes { tally, write_type: self.write_type, may_be_applied: false, ended, natural, down };
             self.asked = Asked::Several(Box::new(writes));
         }
         match &mut self.asked {
@@ -212,7 +222,8 @@ impl Writes {
         for at in 0..tally.members().len() {
             tally.ask(at);
         }
-        Writes { tally, write_type, may_be_applied: false, ended: false, down: SmallVec::new() }
+        let natural = tally.members().len();
+        Writes { tally, write_type, may_be_applied: false, ended: false, natural, down: SmallVec::new() }
     }
 
     fn acknowledged(&mut self, replica: Replica) -> bool {

@@ -24,6 +24,8 @@ pub mod features {
     pub const OWED_TRUNCATIONS: u64 = 2;
     /// Its acceptors of Paxos answer a read together with their promise.
     pub const READS_WITH_PROMISES: u64 = 4;
+    /// It takes part in operations that move data.
+    pub const OPERATIONS: u64 = 8;
     /// It gives its SSTables to nodes that fetch them.
     pub const STREAMS: u64 = 32;
     /// It hashes what it has, so that replicas are compared and made equal.
@@ -31,7 +33,8 @@ pub mod features {
     /// It understands that a member is in another data centre or rack than before.
     pub const RELOCATIONS: u64 = 256;
     /// All features of this program.
-    pub const ALL: u64 = RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | STREAMS | REPAIRS | RELOCATIONS;
+    pub const ALL: u64 =
+        RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | OPERATIONS | STREAMS | REPAIRS | RELOCATIONS;
 }
 
 /// A member of the cluster, as it describes itself.
@@ -57,6 +60,9 @@ fn all_have(nodes: &[Node], features: u64) -> bool {
     nodes.iter().all(|node| node.features & features == features)
 }
 
+/// Tokens in ascending order, each with the node that owns the range ending there.
+pub type Ring = [(RingToken, NodeIndex)];
+
 /// All nodes, which of them this one is, which are believed to be alive, and which have been slow. It stays as it is
 /// but for the last two: other nodes make another topology, whose positions may differ. So whoever holds a
 /// [`NodeIndex`] must hold its topology too.
@@ -72,6 +78,8 @@ pub struct Topology {
     located: Vec<DataCenter>,
     /// All tokens in ascending order, with their nodes.
     ring: Vec<(RingToken, NodeIndex)>,
+    /// The ring once all operations under way have ended, if that is another one.
+    next_ring: Option<Vec<(RingToken, NodeIndex)>>,
     live: LiveNodes,
     latencies: NodeLatencies,
     relays_writes: bool,
@@ -96,12 +104,7 @@ impl Topology {
         data_centers.dedup();
         let located = nodes.iter().map(|node| position(&data_centers, &node.data_center).unwrap_or(DataCenter(0)));
         let located: Vec<DataCenter> = located.collect();
-        let mut ring: Vec<(RingToken, NodeIndex)> = Vec::new();
-        for (at, node) in nodes.iter().enumerate() {
-            ring.extend(node.tokens.iter().map(|token| (token.clone(), NodeIndex(at as u16))));
-        }
-        ring.sort_unstable();
-        ring.dedup_by(|(later, _), (token, _)| later == token);
+        let ring = ring_of(nodes.iter().map(|node| &node.tokens[..]));
         let live = LiveNodes::all(nodes.len());
         let latencies = NodeLatencies::new(located.clone());
         let relays_writes = all_have(&nodes, features::RELAYED_WRITES) && data_centers.len() > 1;
@@ -113,6 +116,7 @@ impl Topology {
             data_centers,
             located,
             ring,
+            next_ring: None,
             live,
             latencies,
             relays_writes,
@@ -123,6 +127,18 @@ impl Topology {
     /// Whether every node has these of the [`features`].
     pub fn all_have(&self, features: u64) -> bool {
         all_have(&self.nodes, features)
+    }
+
+    /// The same topology while operations on the ring are under way, after which the nodes have these tokens, in the
+    /// order of [`Topology::nodes`].
+    ///
+    /// # Panics
+    /// If there are not as many lists of tokens as nodes.
+    pub fn becoming(mut self, next_tokens: &[Vec<RingToken>]) -> Topology {
+        assert_eq!(next_tokens.len(), self.nodes.len(), "every node has its next tokens");
+        let next = ring_of(next_tokens.iter().map(Vec::as_slice));
+        self.next_ring = (next != self.ring).then_some(next);
+        self
     }
 
     /// Begins to measure how fast nodes answer, so that reads ask slow ones after the others.
@@ -201,9 +217,25 @@ impl Topology {
     }
 
     /// All tokens in ascending order, each with the node that owns the range ending there.
-    pub fn ring(&self) -> &[(RingToken, NodeIndex)] {
+    pub fn ring(&self) -> &Ring {
         &self.ring
     }
+
+    /// The ring once all operations under way have ended; `None` if none changes it.
+    pub fn next_ring(&self) -> Option<&Ring> {
+        self.next_ring.as_deref()
+    }
+}
+
+/// The ring of nodes with these tokens. A token that two nodes have belongs to the one that comes first.
+fn ring_of<'t>(tokens: impl Iterator<Item = &'t [RingToken]>) -> Vec<(RingToken, NodeIndex)> {
+    let mut ring: Vec<(RingToken, NodeIndex)> = Vec::new();
+    for (at, tokens) in tokens.enumerate() {
+        ring.extend(tokens.iter().map(|token| (token.clone(), NodeIndex(at as u16))));
+    }
+    ring.sort_unstable();
+    ring.dedup_by(|(later, _), (token, _)| later == token);
+    ring
 }
 
 fn position(names: &[String], name: &str) -> Option<DataCenter> {
