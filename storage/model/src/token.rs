@@ -252,6 +252,21 @@ impl TokenRange {
         self.end.as_ref().is_some_and(|end| end.is_before_key(token, key))
     }
 
+    /// Whether all keys whose tokens have prefixes from `first` to `last` lie in the range for sure.
+    pub fn holds_tokens(&self, first: Token, last: Token) -> bool {
+        // Only Murmur3's tokens are no longer than their prefixes.
+        let is_exact = |position: &RingPosition| matches!(position.token, RingToken::Murmur3(_));
+        let starts_before = |start: &RingPosition| {
+            let token = start.token.token();
+            token < first || token == first && !start.is_after && is_exact(start)
+        };
+        let ends_after = |end: &RingPosition| {
+            let token = end.token.token();
+            token > last || token == last && end.is_after && is_exact(end)
+        };
+        self.start.as_ref().is_none_or(starts_before) && self.end.as_ref().is_none_or(ends_after)
+    }
+
     /// Whether keys whose tokens have prefixes from `first` to `last` can lie in the range.
     pub fn may_overlap(&self, first: Token, last: Token) -> bool {
         self.start.as_ref().is_none_or(|start| start.may_be_before(last))

@@ -4,19 +4,22 @@
 //! 2. Some SSTables (those with certain tokens, those with a partition, or named ones) are merged into one, without a
 //!    flush.
 //! 3. An upgrade rewrites SSTables one by one, each at its level, without a flush.
+//! 4. A cleanup does the same to those that have keys outside some ranges, and leaves these keys out.
 //!
 //! Foreign SSTables and those with damaged bytes are left as they are.
 
 use super::compactor::{Compactor, job_of};
+use super::run::CompactionJob;
 use super::{Candidate, TaskKind};
 use crate::error::Error;
 use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
-use model::{DecoratedKey, TableId, Token};
+use model::{DecoratedKey, TableId, Token, TokenRange};
 use runtime::HashSet;
 use sstable::{Component, Descriptor};
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 /// Which SSTables of a table to merge.
 #[derive(Clone, PartialEq, Debug)]
@@ -40,6 +43,8 @@ pub enum CompactionScope {
         /// Only SSTables made at or before this moment, milliseconds since 1970.
         made_until: i64,
     },
+    /// Each by itself: those that may have keys outside all of these ranges, without such keys.
+    Cleanup(Arc<[TokenRange]>),
 }
 
 impl Compactor {
@@ -55,7 +60,7 @@ impl Compactor {
         holders: HashSet<PathBuf>,
     ) -> Result<(), Error> {
         let is_chosen = |candidate: &Candidate| match &chosen {
-            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } => true,
+            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } | CompactionScope::Cleanup(_) => true,
             CompactionScope::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
             CompactionScope::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
             CompactionScope::Partition(_) => {
@@ -68,7 +73,8 @@ impl Compactor {
         match chosen {
             CompactionScope::All { split } => self.compact_all(table, split).await,
             CompactionScope::Upgrade { all, made_until } => self.upgrade(table, all, made_until).await,
-            _ => self.compact_some(table, TaskKind::Compaction, is_chosen).await,
+            CompactionScope::Cleanup(owned) => self.clean(table, owned).await,
+            _ => self.compact_some(table, TaskKind::Compaction, None, is_chosen).await,
         }
     }
 
@@ -102,7 +108,25 @@ impl Compactor {
             chosen.map(|sstable| sstable.number).collect()
         };
         for number in outdated {
-            self.compact_some(table, TaskKind::Upgrade, |candidate| candidate.id == number).await?;
+            self.compact_some(table, TaskKind::Upgrade, None, |candidate| candidate.id == number).await?;
+        }
+        Ok(())
+    }
+
+    async fn clean(self: &Rc<Self>, table: TableId, owned: Arc<[TokenRange]>) -> Result<(), Error> {
+        let is_clean = |first: Token, last: Token| owned.iter().any(|range| range.holds_tokens(first, last));
+        let unclean: Vec<u64> = {
+            let tables = self.tables.borrow();
+            let sstables = &tables.get(&table).ok_or(Error::UnknownTable(table))?.view.sstables;
+            let unclean = sstables.iter().filter(|sstable| {
+                let (first, last) = sstable.tokens();
+                !is_clean(first, last)
+            });
+            unclean.map(|sstable| sstable.number).collect()
+        };
+        for number in unclean {
+            let owned = Some(owned.clone());
+            self.compact_some(table, TaskKind::Cleanup, owned, |candidate| candidate.id == number).await?;
         }
         Ok(())
     }
@@ -111,6 +135,7 @@ impl Compactor {
         self: &Rc<Self>,
         table: TableId,
         kind: TaskKind,
+        owned: Option<Arc<[TokenRange]>>,
         is_chosen: impl Fn(&Candidate) -> bool,
     ) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
@@ -124,7 +149,7 @@ impl Compactor {
             let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             let options = CompactionOptions::of(&state.table.options.compaction);
             let task = self.with_picker(table, options, &moment, |picker| picker.chosen(&candidates, &chosen));
-            task.map(|task| job_of(state, &task))
+            task.map(|task| CompactionJob { owned, ..job_of(state, &task) })
         };
         match job {
             Some(job) => self.faults.noted(self.compact(job, kind).await.map(|_| ())),

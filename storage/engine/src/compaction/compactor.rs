@@ -320,6 +320,7 @@ pub(super) fn job_of(state: &TableState, task: &Task) -> CompactionJob {
         level: task.output_level,
         output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
         boundaries: task.output_boundaries.clone(),
+        owned: None,
     }
 }
 

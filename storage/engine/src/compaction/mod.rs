@@ -109,6 +109,8 @@ pub enum TaskKind {
     Major,
     /// An operator asked for SSTables of older versions to be rewritten.
     Upgrade,
+    /// Keys that this node does not own are removed.
+    Cleanup,
 }
 
 /// SSTables to be compacted together.

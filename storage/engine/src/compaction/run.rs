@@ -22,7 +22,7 @@ use crate::tables::Tables;
 use model::compaction::CompactionOptions;
 use model::fragment::{Fragment, FragmentStep};
 use model::merge::{EqualKeys, Merge, Purge};
-use model::{Table, TableId, Token};
+use model::{Table, TableId, Token, TokenRange};
 use runtime::HashSet;
 use sstable::statistics::{EncodingStats, LogPosition};
 use sstable::writer::Options;
@@ -44,6 +44,8 @@ pub(crate) struct CompactionJob {
     pub(crate) output_bytes_max: u64,
     /// Tokens behind which another output begins, ascending.
     pub(crate) boundaries: Vec<Token>,
+    /// Keys outside all of these ranges are left out; `None` if none are.
+    pub(crate) owned: Option<Arc<[TokenRange]>>,
 }
 
 /// The result of a compaction. The default value means that the inputs were gone and nothing was done.
@@ -164,6 +166,7 @@ impl Compactor {
         let mut outputs = Vec::new();
         let mut boundaries = &job.boundaries[..];
         let mut rows = 0;
+        let mut is_foreign = false;
         loop {
             let progress =
                 merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
@@ -196,6 +199,16 @@ impl Compactor {
                 }
             }
             let Some(fragment) = merge.fragment() else { continue };
+            if let (Some(owned), Fragment::PartitionStart { token, key, .. }) = (&job.owned, &fragment) {
+                is_foreign = !owned.iter().any(|range| range.contains(*token, key));
+            }
+            if is_foreign {
+                rows += 1;
+                if rows % ROWS_PER_YIELD == 0 {
+                    runtime::yield_if_needed().await;
+                }
+                continue;
+            }
             let output = match &mut writing {
                 Some(output) => output,
                 None => {

@@ -57,7 +57,7 @@ impl Store {
     pub async fn compact(&self, table: TableId, chosen: CompactionScope) -> Result<(), Error> {
         let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
         match chosen {
-            CompactionScope::All { .. } => self.flush(table).await?,
+            CompactionScope::All { .. } | CompactionScope::Cleanup(_) => self.flush(table).await?,
             CompactionScope::Upgrade { .. } => self.parts.splits.settled(table).await,
             _ => {}
         }
