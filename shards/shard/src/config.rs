@@ -17,6 +17,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// Which node a new one replaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ReplaceAddress {
+    /// The address of the node that is down.
+    pub address: IpAddr,
+    /// Whether the option is ignored by a node that has joined already; else it does not start.
+    pub first_boot: bool,
+}
+
 /// What a shard has to know about its node. Defaults are Cassandra's, except that of `commitlog_sync`, which is
 /// `group`.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,6 +55,10 @@ pub struct Config {
     pub storage_port: u16,
     /// `native_transport_port`.
     pub native_port: u16,
+    /// `auto_bootstrap`: whether a node that joins fetches the data of its ranges before it owns them.
+    pub auto_bootstrap: bool,
+    /// `replace_address`, `replace_address_first_boot`: the address of the node, which is down, whose place this one takes.
+    pub replace_address: Option<ReplaceAddress>,
     /// `join_ring`: whether the node owns ranges of the ring as soon as it is a member of the cluster; else an operator
     /// lets it.
     pub join_ring: bool,
@@ -253,6 +266,8 @@ impl Default for Config {
             broadcast_rpc_address: None,
             storage_port: 7000,
             native_port: 9042,
+            auto_bootstrap: true,
+            replace_address: None,
             join_ring: true,
             ignore_dc: false,
             ignore_rack: false,

@@ -50,7 +50,7 @@ mod stream;
 mod verbs;
 mod virtual_tables;
 
-pub use config::{Config, HintOptions, StreamOptions};
+pub use config::{Config, HintOptions, ReplaceAddress, StreamOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;
@@ -61,6 +61,7 @@ pub use messages::admin::{HintChange, TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
 pub use metadata::leaving::{AgreementStatus, RingError};
+pub use metadata::moving::RebuildRequest;
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};

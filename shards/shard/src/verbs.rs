@@ -61,6 +61,10 @@ verbs! {
     Join = 0x21, "JOIN_REQ";
     /// Answered once the node has applied an entry of the metadata log.
     AwaitEpoch = 0x22, "EPOCH_WAIT_REQ";
+    /// Answered once no request that was planned before an epoch is under way, or once such requests are refused.
+    EndOlder = 0x23, "EPOCH_END_REQ";
+    /// Does the node take another one for alive?
+    IsLive = 0x24, "NODE_LIVE_REQ";
     /// Apply a mutation.
     Mutation = 0x40, "MUTATION_REQ";
     /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.

@@ -169,6 +169,6 @@ async fn bring(shard: &Shard, mutation: &Mutation, written_at: i64) -> bool {
             None => false,
         }
     };
-    let replicas = placement.replicas(mutation.token(), mutation.key()).natural();
+    let replicas = placement.replicas(mutation.token(), mutation.key()).written();
     !join_all(replicas.map(write).collect()).await.contains(&false)
 }

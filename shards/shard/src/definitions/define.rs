@@ -16,16 +16,18 @@
 use super::step::{Prepared, Step, time_of_change};
 use super::{next_timestamp, stored};
 use crate::messages::schema::Defined;
+use crate::operations::ring_changes;
 use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
-use cluster::metadata::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+use cluster::topology::features;
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext};
 use cql::plan::Define;
 use model::{Failure, Mutation, Schema, TableId};
 use runtime::Instant;
 use runtime::sync::Latch;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,6 +39,8 @@ const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long this node may take to make a change that the cluster has agreed on, before the client is told that the
 /// outcome is not known.
 const MAKING_TIMEOUT: Duration = Duration::from_secs(60);
+/// Pause before a change of replication is tried again that has to wait for an operation.
+const TURN_PAUSE: Duration = Duration::from_millis(100);
 /// How long other nodes have to confirm a change at least, however long it took here.
 const CONFIRMATION_TIME_MIN: Duration = Duration::from_secs(2);
 
@@ -140,7 +144,7 @@ enum Proposed {
     /// It is the entry of this epoch or of an earlier one, and this node has made the change. The agreement was due by
     /// `deadline`.
     Made { epoch: u64, deadline: Instant },
-    /// The schema is not the one that it changes.
+    /// The schema or the nodes are not those that it goes by, or an operation that moves data is under way.
     SchemaMoved(Rejected),
 }
 
@@ -187,11 +191,13 @@ impl OwnChange {
 
 async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Proposed, Failure> {
     let own = Rc::new(OwnChange::default());
+    let (before, step_after) = step.schemas();
     own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
     shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));
     let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
-    match shard.metadata().propose(&Command::Schema(Box::new(update)), deadline).await {
+    let command = command_of(shard, &step_after, &before, update);
+    match shard.metadata().propose(&command, deadline).await {
         Ok(epoch) => match &*own.result.borrow() {
             Some(Err(failure)) => Err(failure.clone()),
             _ => Ok(Proposed::Made { epoch, deadline }),
@@ -204,7 +210,12 @@ async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Prop
         Err(ProposalError::Rejected(rejected)) => {
             undo(shard, version, &own).await;
             match rejected {
-                Rejected::SchemaMoved { .. } => Ok(Proposed::SchemaMoved(rejected)),
+                Rejected::SchemaMoved { .. } | Rejected::MembersMoved(_) => Ok(Proposed::SchemaMoved(rejected)),
+                Rejected::OperationUnderWay(_) => {
+                    // It may be a matter of seconds or of hours: look again until the statement's time is over.
+                    runtime::sleep(TURN_PAUSE).await;
+                    Ok(Proposed::SchemaMoved(rejected))
+                }
                 rejected => Err(Failure::server(rejected.to_string())),
             }
         }
@@ -213,6 +224,28 @@ async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Prop
             Err(Failure::server(text))
         }
     }
+}
+
+/// The entry of the log for a change. One of a keyspace's replication moves data, so it names the nodes that gain some.
+fn command_of(shard: &Shard, after: &Schema, before: &Schema, update: SchemaUpdate) -> Command {
+    let update = Box::new(update);
+    let replication = |schema: &Schema| schema.keyspace(&update.keyspace).map(|keyspace| keyspace.replication.clone());
+    let (Some(old), Some(new)) = (replication(before), replication(after)) else { return Command::Schema(update) };
+    if old == new || !shard.topology().all_have(features::OPERATIONS) {
+        return Command::Schema(update);
+    }
+    let seen = shard.metadata().current();
+    let begun = |receivers| Command::Replicate {
+        update: update.clone(),
+        class: old.class.clone(),
+        options: old.options.clone(),
+        receivers,
+        members_epoch: seen.members_epoch,
+    };
+    let mut changed = Metadata::clone(&seen);
+    // With a receiver, or it would be at its end at once. If it is refused here, it will be by all.
+    let _ = changed.apply(seen.epoch + 1, &begun(BTreeSet::from([shard.host_id()])));
+    begun(ring_changes::receivers(shard, &changed, after))
 }
 
 /// Forgets a change that is not in the log and never will be.

@@ -151,6 +151,11 @@ impl Step {
         Ok(())
     }
 
+    /// The schemas before and after the change.
+    pub(super) fn schemas(&self) -> (Arc<Schema>, Arc<Schema>) {
+        (self.before.clone(), self.after.clone())
+    }
+
     /// What the change announces to clients.
     pub(super) fn change(&self) -> &SchemaChange {
         &self.change

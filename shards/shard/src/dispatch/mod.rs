@@ -140,6 +140,9 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             membership::adopt(shard, &members);
             Reply::Done(Ok(()))
         }
+        Request::EndOlder { epoch, fence } => {
+            Reply::Done(if fence { shard.fence_older(epoch) } else { shard.older_ended(epoch).await })
+        }
         Request::SwitchLiveNodes(live) => {
             shard.set_live_nodes(live);
             Reply::Done(Ok(()))

@@ -188,7 +188,7 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let Change { level, timeout, mutation } = change;
             // Only counters have amounts.
             let table = tables_of(shard, &mutation, Table::is_counter).await?;
-            check_owner(head, &*shard.placement_of(&table)?, mutation.token(), mutation.key())?;
+            check_writer(shard, head, &*shard.placement_of(&table)?, mutation.token(), mutation.key())?;
             let terms = AckTerms { consistency: level, timeout };
             let counted = Box::pin(counting::lead_for(shard, mutation, table, &terms)).await;
             let mut told = Ok(());
@@ -200,7 +200,7 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let mutation = Mutation::decode(shard.partitioner(), body).map_err(|_| Stopped::Unreadable)?;
             let first = mutation.updates().next().ok_or(Stopped::Unreadable)?.table;
             let placement = shard.placement_of(&*known(shard, first).await?)?;
-            check_owner(head, &placement, mutation.token(), mutation.key())?;
+            check_writer(shard, head, &placement, mutation.token(), mutation.key())?;
             let core = core_of(&placement, mutation.token());
             shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
             Ok(answer::result(|_| ()))
@@ -268,7 +268,7 @@ async fn stream(shard: &Shard, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Sto
 async fn mutate(shard: &Shard, head: Head, mutation: Mutation) -> Result<Vec<u8>, Stopped> {
     let table = tables_of(shard, &mutation, |_| true).await?;
     let placement = shard.placement_of(&table)?;
-    check_owner(head, &placement, mutation.token(), mutation.key())?;
+    check_writer(shard, head, &placement, mutation.token(), mutation.key())?;
     let core = core_of(&placement, mutation.token());
     match core == shard.id() {
         true => replica::mutate(shard, mutation, false).await?,
@@ -326,7 +326,7 @@ async fn apply_hint(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, S
     let placement = shard.placement_of(&table)?;
     let replicas = placement.replicas(mutation.token(), mutation.key());
     let topology = placement.keyspace().topology();
-    if !replicas.natural().any(|replica| replica.node == topology.here()) {
+    if !replicas.written().any(|replica| replica.node == topology.here()) {
         return Err(Refusal::Moved(head.epoch.max(topology.epoch())).into());
     }
     let core = core_of(&placement, mutation.token());
@@ -342,7 +342,7 @@ async fn accept(
     step: PaxosStep,
 ) -> Result<Vec<u8>, Stopped> {
     let placement = shard.placement_of(&*known(shard, table).await?)?;
-    check_owner(head, &placement, key.token, &key.key)?;
+    check_writer(shard, head, &placement, key.token, &key.key)?;
     let core = core_of(&placement, key.token);
     let request = PaxosRequest { table, key, step };
     let answer = match core == shard.id() {
@@ -437,11 +437,11 @@ fn reading_core(
     let placement = shard.placement_of(table)?;
     match partitions {
         Partitions::Key(key) => {
-            check_owner(head, &placement, key.token, &key.key)?;
+            check_owner(shard, head, &placement, key.token, &key.key)?;
             Ok(core_of(&placement, key.token))
         }
         Partitions::Range(range) => {
-            check_range(head, &placement, range)?;
+            check_range(shard, head, &placement, range)?;
             let topology = placement.keyspace().topology();
             let is_known = asked.cores == topology.node(topology.here()).shards.shards;
             match is_known && placement.shards_of(topology.here()).contains(&asked.core) {
@@ -463,22 +463,57 @@ fn core_of(placement: &TablePlacement, token: Token) -> ShardId {
     ShardId(placement.shard_of(placement.keyspace().topology().here(), token))
 }
 
-/// Fails if this node has no replica of a partition, and the request comes from a time when it may have had one.
-fn check_owner(head: Head, placement: &TablePlacement, token: Token, key: &[u8]) -> Result<(), Stopped> {
+/// Fails if a request is of an epoch before the fence: by a later one data is written or read elsewhere, and the nodes
+/// that have passed the barrier between the two rely on it that nobody does what was planned before.
+fn check_fence(shard: &Shard, head: Head, placement: &TablePlacement) -> Result<(), Stopped> {
+    match head.epoch < shard.older_topologies().fence() {
+        true => Err(Refusal::Moved(placement.keyspace().topology().epoch()).into()),
+        false => Ok(()),
+    }
+}
+
+/// Fails if this node has no replica of a partition that is read, and the request comes from a time when it may have
+/// had one, or from before the fence.
+fn check_owner(shard: &Shard, head: Head, placement: &TablePlacement, token: Token, key: &[u8]) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
-    let is_here = || placement.replicas(token, key).natural().any(|replica| replica.node == topology.here());
-    if head.epoch == topology.epoch() || is_here() {
+    if head.epoch == topology.epoch() {
         return Ok(());
     }
-    Err(Refusal::Moved(topology.epoch()).into())
+    check_fence(shard, head, placement)?;
+    match placement.replicas(token, key).natural().any(|replica| replica.node == topology.here()) {
+        true => Ok(()),
+        false => Err(Refusal::Moved(topology.epoch()).into()),
+    }
+}
+
+/// Fails as [`check_owner`] does, but that pending replicas are written too.
+fn check_writer(
+    shard: &Shard,
+    head: Head,
+    placement: &TablePlacement,
+    token: Token,
+    key: &[u8],
+) -> Result<(), Stopped> {
+    let topology = placement.keyspace().topology();
+    if head.epoch == topology.epoch() {
+        return Ok(());
+    }
+    check_fence(shard, head, placement)?;
+    match placement.replicas(token, key).written().any(|replica| replica.node == topology.here()) {
+        true => Ok(()),
+        false => Err(Refusal::Moved(topology.epoch()).into()),
+    }
 }
 
 /// Fails as [`check_owner`] does, for the partitions of a range.
-fn check_range(head: Head, placement: &TablePlacement, range: &TokenRange) -> Result<(), Stopped> {
+fn check_range(shard: &Shard, head: Head, placement: &TablePlacement, range: &TokenRange) -> Result<(), Stopped> {
     let topology = placement.keyspace().topology();
-    let is_here = || placement.keyspace().ranges(range).all(|part| part.nodes.contains(&topology.here()));
-    if head.epoch == topology.epoch() || is_here() {
+    if head.epoch == topology.epoch() {
         return Ok(());
     }
-    Err(Refusal::Moved(topology.epoch()).into())
+    check_fence(shard, head, placement)?;
+    match placement.keyspace().ranges(range).all(|part| part.nodes.contains(&topology.here())) {
+        true => Ok(()),
+        false => Err(Refusal::Moved(topology.epoch()).into()),
+    }
 }

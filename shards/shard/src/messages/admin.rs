@@ -3,14 +3,15 @@
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
+use cluster::replication::ReplicationBefore;
 use cluster::topology::{Node, NodeIndex};
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
-use model::TokenRange;
-use model::{DecoratedKey, Table, TableId};
+use model::{DecoratedKey, RingToken, Table, TableId, TokenRange};
 use runtime::Instant;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +26,17 @@ pub struct Members {
     pub(crate) nodes: Vec<Node>,
     /// The position of this one.
     pub(crate) here: NodeIndex,
+    /// What the operations under way are going to change.
+    pub(crate) changes: RingChanges,
+}
+
+/// What the operations that are under way in the cluster are going to change.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct RingChanges {
+    /// The tokens that each node has then, in the order of the nodes; empty if all keep theirs.
+    pub(crate) next_tokens: Vec<Vec<RingToken>>,
+    /// The replication that keyspaces have until then, where the schema has another one already.
+    pub(crate) replication_before: BTreeMap<String, ReplicationBefore>,
 }
 
 /// The truncation of a table that members owe, because they are down.

@@ -162,6 +162,14 @@ pub enum Request {
     },
     /// Place data on these nodes.
     SwitchTopology(Arc<Members>),
+    /// Wait until no request that was planned before this epoch is under way, or, if `fence` says so, refuse those of
+    /// other nodes from now on.
+    EndOlder {
+        /// The epoch.
+        epoch: u64,
+        /// Whether to refuse older requests instead of waiting.
+        fence: bool,
+    },
     /// The nodes with these host ids are believed to be alive.
     SwitchLiveNodes(Arc<BTreeSet<Uuid>>),
     /// Install a prepared statement.

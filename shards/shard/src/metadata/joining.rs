@@ -12,16 +12,17 @@
 use super::leaving::RingError;
 use super::membership::{announce_restart, check_unchanged, create, own_member};
 use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
+use crate::config::ReplaceAddress;
 use crate::ports::PeerLane;
-use crate::shard_state::{ProposalError, Shard};
+use crate::shard_state::Shard;
 use crate::start_error::StartError;
 use crate::verbs::Verb;
 use cluster::gossip::{ClockOffset, Clocks};
-use cluster::metadata::{Command, MemberState, Metadata, Rejected};
+use cluster::metadata::{Command, MemberState, Metadata, OperationKind, Rejected};
 use cluster::topology::{Node, NodeIndex};
 use model::ShardMap;
-use runtime::Instant;
 use runtime::sync::join_all;
+use runtime::{Class, Instant};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -36,6 +37,8 @@ const ASK_PAUSE: Duration = Duration::from_millis(100);
 const LOWER_SEEDS_WAIT: Duration = Duration::from_secs(5);
 /// How long a node that is no seed looks for a cluster: Cassandra's `ring_delay_ms`.
 const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a node that joins waits until all others take it for alive.
+const SEEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the cluster may take to make this node a part of it.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a member that starts again waits to hear what it missed.
@@ -81,6 +84,16 @@ impl Shard {
     /// # Errors
     /// No cluster could be found, or it does not take this node; the text is for the operator.
     pub async fn join_cluster(&self) -> Result<(), StartError> {
+        if let Some(replace) = self.config().replace_address
+            && self.metadata().current().members.contains_key(&self.host_id())
+            && self.metadata().current().operation_of(self.host_id()).is_none()
+        {
+            if !replace.first_boot {
+                let text = "Cannot replace address with a node that is already bootstrapped";
+                return Err(StartError::Failed(text.into()));
+            }
+            tracing::info!("Replace address on the first boot requested; this node is already bootstrapped");
+        }
         if self.metadata().current().cluster_id.is_nil() {
             join(self).await?;
         } else if self.metadata().current().members.len() > 1 {
@@ -103,17 +116,61 @@ impl Shard {
             tracing::info!("Not joining ring as requested. Use `nodetool join` to initiate ring joining");
             return Ok(());
         }
-        self.enter_ring(deadline)
-            .await
-            .map_err(|error| StartError::Failed(format!("the node did not become part of the ring: {error:?}")))
+        self.enter_ring(deadline).await.map_err(|error| {
+            let (RingError::Unsupported(text) | RingError::Failed(text)) = error;
+            StartError::Failed(format!("the node did not become part of the ring: {text}"))
+        })
     }
 
-    async fn enter_ring(&self, deadline: Instant) -> Result<(), ProposalError> {
+    /// Makes this node, a joining member, part of the ring: with the data of its ranges, if `auto_bootstrap` says so.
+    /// `deadline` is that of the agreement; fetching the data takes as long as it takes.
+    async fn enter_ring(&self, deadline: Instant) -> Result<(), RingError> {
+        let host_id = self.host_id();
+        if self.config().auto_bootstrap {
+            tracing::info!("JOINING: Starting to bootstrap...");
+            self.bootstrap(deadline).await?;
+            tracing::info!("Bootstrap completed for tokens {:?}", self.own_tokens());
+        }
         tracing::info!("JOINING: Finish joining ring");
-        self.metadata().propose(&Command::FinishJoin { host_id: self.host_id() }, deadline).await?;
+        if self.member_state() == Some(MemberState::Joining) {
+            self.metadata().propose(&Command::FinishJoin { host_id }, deadline).await?;
+        }
         let own: SocketAddr = self.config().storage_address();
         tracing::info!("Node /{own} state jump to NORMAL");
         Ok(())
+    }
+
+    /// Fetches what this node, a joining member, is going to own, and owns it then.
+    async fn bootstrap(&self, deadline: Instant) -> Result<(), RingError> {
+        let host_id = self.host_id();
+        while self.member_state() == Some(MemberState::Joining) {
+            let under_way = self.metadata().current().operation_of(host_id).map(|(id, _)| id);
+            let id = match under_way {
+                Some(id) => id,
+                None => {
+                    self.seen_by_all(runtime::now().after(SEEN_TIMEOUT)).await;
+                    self.begin_operation(self.entrance(), deadline).await?
+                }
+            };
+            self.operation_received(id).await;
+        }
+        Ok(())
+    }
+
+    /// The operation by which this node, a joining member, becomes part of the ring.
+    fn entrance(&self) -> OperationKind {
+        let (host_id, metadata) = (self.host_id(), self.metadata().current());
+        let has_tokens = metadata.members.get(&host_id).is_some_and(|own| !own.tokens.is_empty());
+        let replace = self.config().replace_address.filter(|_| !has_tokens);
+        match replace.and_then(|replace| metadata.replaced_at(replace.address, host_id)) {
+            Some(replaced) => OperationKind::Replace { host_id, replaced },
+            None => OperationKind::Join { host_id },
+        }
+    }
+
+    /// The tokens that this node owns or claims, in their textual form.
+    fn own_tokens(&self) -> Vec<String> {
+        self.metadata().current().members.get(&self.host_id()).map(|own| own.tokens.clone()).unwrap_or_default()
     }
 
     /// Makes this node, a member without ranges, part of the ring. Returns false if it is part of it already. To be
@@ -284,8 +341,15 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
     let config = shard.config();
     let factor = config.allocate_for_factor.filter(|_| config.initial_tokens.is_empty());
     let allocation = factor.map(|factor| Allocation { tokens: config.num_tokens as u16, factor });
-    let command = Command::Join { host_id, member: Box::new(own_member(shard)) }.encode();
-    let request = encoded(&JoinRequest { command, allocation });
+    let member = Box::new(own_member(shard));
+    let (command, allocation) = match config.replace_address {
+        None => (Command::Join { host_id, member }, allocation),
+        Some(ReplaceAddress { address, .. }) => {
+            tracing::info!("Gathering node replacement information for /{address}");
+            (Command::JoinToReplace { host_id, member, address }, None)
+        }
+    };
+    let request = encoded(&JoinRequest { command: command.encode(), allocation });
     let deadline = runtime::now().after(JOIN_TIMEOUT);
     tracing::info!(%seed, "JOINING: waiting for the cluster to take this node in");
     loop {
@@ -294,6 +358,9 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
         match answer.ok().and_then(|answer| decoded(&answer)) {
             Some(JoinAnswer::Joined(_) | JoinAnswer::Refused(Rejected::KnownMember(_))) => break,
             Some(JoinAnswer::Refused(rejected)) => return Err(StartError::Failed(rejected.to_string())),
+            Some(JoinAnswer::NotNow(reason)) if reason.starts_with("Cannot replace a live node") => {
+                return Err(StartError::Failed(format!("{reason}... ")));
+            }
             Some(JoinAnswer::NotNow(reason)) => tracing::warn!(%reason, "the cluster does not agree, asking again"),
             None => tracing::warn!(%seed, "the seed does not answer, asking again"),
         }
@@ -316,6 +383,11 @@ async fn settle(shard: &Shard) -> Result<(), StartError> {
     check_unchanged(shard, &shard.metadata().current())?;
     match shard.member_state() {
         Some(MemberState::Joining) => shard.enter_ring_as_configured(runtime::now().after(JOIN_TIMEOUT)).await,
+        // What had begun goes on.
+        Some(MemberState::Leaving) if shard.metadata().current().operation_of(shard.host_id()).is_some() => {
+            runtime::spawn_in(Class::Background, leave_further(shard.clone()));
+            Ok(())
+        }
         Some(MemberState::Leaving) => {
             let stays = Command::AbortLeave { host_id: shard.host_id() };
             if let Err(error) = shard.metadata().propose(&stays, runtime::now().after(CATCH_UP_TIMEOUT)).await {
@@ -324,7 +396,14 @@ async fn settle(shard: &Shard) -> Result<(), StartError> {
             }
             Ok(())
         }
-        Some(MemberState::Normal) | None => Ok(()),
+        Some(MemberState::Normal | MemberState::Moving) | None => Ok(()),
+    }
+}
+
+/// Goes on with leaving the ring after a restart.
+async fn leave_further(shard: Shard) {
+    if let Err(error) = shard.decommission(true).await {
+        tracing::warn!(?error, "the node is leaving the ring as before");
     }
 }
 

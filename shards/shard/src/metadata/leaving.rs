@@ -1,7 +1,7 @@
 //! Leaving the cluster: a node that gives up its place, and nodes that are removed by others.
 //!
-//! A node that leaves is first marked as leaving, then removed; a crash in between leaves it marked, and asking again
-//! goes on from there. Data are not moved, so a node that may hold some leaves only by force.
+//! A node that leaves begins an operation; the others fetch what they gain by it ([`super::receiving`]). When they have
+//! it, the node hands on its hints, gives up its vote and is removed. After a crash in between it goes on.
 //!
 //! Once a removal is decided, the other nodes have nothing more to do with the node that is gone, so the entry may
 //! never reach it: when its links broke, they refuse new ones. That refusal is how it hears
@@ -11,10 +11,9 @@ use super::joining::is_removed;
 use crate::definitions;
 use crate::schema::local;
 use crate::shard_state::{ProposalError, Shard};
-use cluster::metadata::{Command, MemberState, Rejected};
+use cluster::metadata::{Command, MemberState, OperationKind, Rejected};
 use cluster::topology::NodeIndex;
 use consensus::ProposeError;
-use model::schema::SYSTEM_KEYSPACES;
 use runtime::Instant;
 use runtime::sync::{Either, race};
 use std::collections::BTreeSet;
@@ -24,6 +23,8 @@ use uuid::Uuid;
 
 /// How long the cluster may take to agree on a step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an operation waits for its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How often a node that leaves asks the others whether it has left already.
 const ASK_PERIOD: Duration = Duration::from_secs(2);
 /// How often a node that leaves looks whether it still votes.
@@ -79,8 +80,8 @@ impl Shard {
     /// Takes this node out of the ring for good. To be called on shard 0.
     ///
     /// # Errors
-    /// It is no part of the ring or the only node, too few nodes would be left for a keyspace, its data would be lost,
-    /// or no other node takes its hints; `force` passes over all but the first two.
+    /// It is no part of the ring or the only node, too few nodes would be left for a keyspace, or no other node takes its
+    /// hints; `force` passes over all but the first two.
     pub async fn decommission(&self, force: bool) -> Result<(), RingError> {
         let metadata = self.metadata().current();
         let normal = metadata.members.values().filter(|member| member.state == MemberState::Normal).count();
@@ -93,7 +94,6 @@ impl Shard {
         }
         if !force {
             self.check_replication(metadata.members.len())?;
-            self.check_no_data()?;
         }
         match race(self.leave(state, force), self.hears_that_it_left()).await {
             Either::Left(left) => left?,
@@ -108,9 +108,19 @@ impl Shard {
 
     async fn leave(&self, state: Option<MemberState>, force: bool) -> Result<(), RingError> {
         let host_id = self.host_id();
-        if state == Some(MemberState::Normal) {
-            self.metadata().propose(&Command::Leave { host_id }, runtime::now().after(STEP_TIMEOUT)).await?;
+        let under_way = self.metadata().current().operation_of(host_id).map(|(id, _)| id);
+        let id = match under_way {
+            _ if state == Some(MemberState::Normal) => {
+                let turn = runtime::now().after(TURN_TIMEOUT);
+                Some(self.begin_operation(OperationKind::Leave { host_id }, turn).await?)
+            }
+            under_way => under_way,
+        };
+        tracing::info!("LEAVING: replaying batch log and streaming data to other nodes");
+        if let Some(id) = id {
+            self.operation_received(id).await;
         }
+        tracing::info!("LEAVING: streaming hints to other nodes");
         if let Err(failure) = self.hand_on_hints().await {
             if !force {
                 return Err(RingError::Failed(failure.text.into_owned()));
@@ -173,7 +183,42 @@ impl Shard {
                 member.address
             ));
         }
-        self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await
+        if member.state == MemberState::Joining {
+            return self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await;
+        }
+        let under_way = metadata.operation_of(host_id);
+        let id = match under_way {
+            Some((id, operation)) if matches!(operation.kind, OperationKind::Remove { .. }) => id,
+            _ => {
+                let turn = runtime::now().after(TURN_TIMEOUT);
+                self.begin_operation(OperationKind::Remove { host_id }, turn).await?
+            }
+        };
+        self.operation_received(id).await;
+        Ok(())
+    }
+
+    /// Ends the removal of nodes that are down without waiting for the data that others gain by it. Returns the host ids
+    /// of these nodes. To be called on shard 0.
+    ///
+    /// # Errors
+    /// The cluster does not agree.
+    pub async fn force_removals(&self) -> Result<Vec<Uuid>, RingError> {
+        let removals = self.removals();
+        for host_id in &removals {
+            self.remove(*host_id, runtime::now().after(STEP_TIMEOUT)).await?;
+        }
+        Ok(removals)
+    }
+
+    /// The host ids of the nodes that are being removed because they are down. To be called on shard 0.
+    pub fn removals(&self) -> Vec<Uuid> {
+        let metadata = self.metadata().current();
+        let removed = |operation: &cluster::metadata::Operation| match operation.kind {
+            OperationKind::Remove { host_id } => Some(host_id),
+            _ => None,
+        };
+        metadata.operations.values().filter_map(removed).collect()
     }
 
     /// Removes the node at an address, whatever it does; an address that no node has is ignored. Returns the address
@@ -224,7 +269,7 @@ impl Shard {
         }
     }
 
-    fn is_live(&self, host_id: Uuid) -> bool {
+    pub(super) fn is_live(&self, host_id: Uuid) -> bool {
         let topology = self.topology();
         let at = topology.nodes().iter().position(|node| node.host_id == host_id);
         at.is_some_and(|at| topology.live().contains(NodeIndex(at as u16)))
@@ -246,19 +291,5 @@ impl Shard {
             }
         }
         Ok(())
-    }
-
-    /// Refuses to leave with data of users, because nothing moves them to other nodes.
-    fn check_no_data(&self) -> Result<(), RingError> {
-        let schema = self.schema();
-        let of_users = |table: &&std::sync::Arc<model::Table>| !SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
-        match schema.tables.values().filter(|table| !table.is_virtual()).find(of_users) {
-            Some(table) => Err(RingError::Unsupported(format!(
-                "Helenus does not move data yet: what only this node has of {} would be lost. Perform a forceful \
-                 decommission to ignore.",
-                table.full_name()
-            ))),
-            None => Ok(()),
-        }
     }
 }

@@ -3,14 +3,14 @@
 use super::snapshot::{self, Snapshot};
 use super::{owed_truncations, peer_rows, stored_metadata};
 use crate::definitions::step::{self, Prepared, Step};
+use crate::messages::admin::RingChanges;
+use crate::operations::ring_changes::{changes_of, nodes_here};
 use crate::schema::local;
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
-use cluster::topology::Node;
 use consensus::{StateMachine, StoreError};
-use model::{Failure, Partitioner, RingToken, ShardMap};
+use model::{Failure, RingToken};
 use runtime::sync::join_all;
-use uuid::Uuid;
 
 /// The metadata and the schema of this node.
 pub(super) struct Machine {
@@ -59,9 +59,8 @@ impl Machine {
         let rows = peer_rows::changes(&shard.schema(), shard.host_id(), (&before, &metadata), timestamp);
         let written = join_all(rows.into_iter().map(|row| shard.store().apply(row, true)).collect()).await;
         written.into_iter().collect::<Result<(), _>>().map_err(|error| StoreError(error.to_string()))?;
-        if let Some(tokens) = new_tokens(shard, &before, &metadata) {
-            let own = &shard.identity().tokens;
-            let changed = local::tokens_changed(&shard.schema(), (own, &tokens), timestamp);
+        if let Some((known, tokens)) = new_tokens(shard, &before, &metadata) {
+            let changed = local::tokens_changed(&shard.schema(), (&known, &tokens), timestamp);
             shard.store().apply(changed, true).await.map_err(|error| StoreError(error.to_string()))?;
         }
         owed_truncations::make(shard, &metadata, before.epoch).await.map_err(failed)?;
@@ -80,22 +79,14 @@ impl Machine {
     }
 }
 
-/// The tokens that this node has got by joining, if they are others than those that it was made with.
-fn new_tokens(shard: &Shard, before: &Metadata, after: &Metadata) -> Option<Vec<RingToken>> {
+/// The tokens that this node has got, if they are others than those that it had: when it joined, took the place of
+/// another node, or moved.
+fn new_tokens(shard: &Shard, before: &Metadata, after: &Metadata) -> Option<(Vec<RingToken>, Vec<RingToken>)> {
     let host_id = shard.host_id();
-    let member = after.members.get(&host_id).filter(|_| !before.members.contains_key(&host_id))?;
-    let tokens = member.tokens_in(shard.partitioner());
-    (tokens != shard.identity().tokens).then_some(tokens)
-}
-
-/// The members as nodes, as this one places data on them. The metadata may still have the number of cores that it had
-/// when it ran last, and what it has now is what counts here.
-pub(super) fn nodes_here(metadata: &Metadata, own: Uuid, partitioner: Partitioner) -> Vec<Node> {
-    let mut nodes = metadata.nodes();
-    if let Some(this) = nodes.iter_mut().find(|node| node.host_id == own) {
-        this.shards = ShardMap::new(partitioner, runtime::shard_count() as u16);
-    }
-    nodes
+    let of = |metadata: &Metadata| metadata.members.get(&host_id).map(|member| member.tokens_in(shard.partitioner()));
+    let known = of(before).filter(|tokens| !tokens.is_empty()).unwrap_or_else(|| shard.identity().tokens.clone());
+    let tokens = of(after).filter(|tokens| !tokens.is_empty())?;
+    (tokens != known).then_some((known, tokens))
 }
 
 /// Places data on the members, if this node is one and they are not those that it knows, as of the epoch at which they
@@ -104,9 +95,20 @@ pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), Stor
     let (nodes, topology) = (nodes_here(metadata, shard.host_id(), shard.partitioner()), shard.topology());
     let is_member = metadata.members.contains_key(&shard.host_id());
     if is_member && (metadata.members_epoch > topology.epoch() || nodes != topology.nodes()) {
-        shard.switch_topology(nodes, metadata.members_epoch).await.map_err(failed)?;
+        let changes = changes_of(metadata, shard.partitioner());
+        shard.switch_changing_topology(nodes, changes, metadata.members_epoch).await.map_err(failed)?;
     }
     Ok(())
+}
+
+/// Keeps the replicas of keyspaces whose replication is about to change in the schema.
+async fn keep_replicas(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
+    let topology = shard.topology();
+    if metadata.operations.is_empty() || !metadata.members.contains_key(&shard.host_id()) {
+        return Ok(());
+    }
+    let changes = RingChanges { next_tokens: Vec::new(), ..changes_of(metadata, shard.partitioner()) };
+    shard.switch_changing_topology(topology.nodes().to_vec(), changes, topology.epoch()).await.map_err(failed)
 }
 
 fn failed(failure: Failure) -> StoreError {
@@ -125,6 +127,11 @@ impl StateMachine for Machine {
         let answer = metadata.apply(index, &command);
         match (&answer, &command) {
             (Ok(()), Command::Schema(update)) => self.change_schema(update).await.map_err(failed)?,
+            (Ok(()), Command::Replicate { update, .. }) => {
+                // Else requests would go to the new replicas as if these had the data already.
+                keep_replicas(&self.shard, &metadata).await?;
+                self.change_schema(update).await.map_err(failed)?;
+            }
             (Ok(()), Command::Create { keyspaces, .. }) => {
                 let schema = self.shard.schema();
                 let first = snapshot::with_keyspaces(&schema, keyspaces, metadata.clone()).map_err(StoreError)?;
@@ -145,6 +152,7 @@ impl StateMachine for Machine {
             return Ok(());
         }
         let snapshot = Snapshot::decode(&self.shard.schema(), snapshot).map_err(StoreError)?;
+        keep_replicas(&self.shard, &snapshot.metadata).await?;
         self.become_like(&snapshot).await?;
         self.advance(snapshot.metadata).await
     }

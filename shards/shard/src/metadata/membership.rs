@@ -2,12 +2,13 @@
 //! start tells the others.
 
 use super::log_store::TableLog;
-use super::machine::{Machine, nodes_here, place};
+use super::machine::{Machine, place};
 use super::owed_truncations;
 use super::peers::PeerTransport;
 use super::snapshot;
 use super::stored_metadata::{self, Found};
 use crate::messages::admin::Members;
+use crate::operations::ring_changes::{changes_of, nodes_here};
 use crate::schema;
 use crate::schema::local::{Identity, RELEASE_VERSION};
 use crate::shard_state::{ProposalError, Shard};
@@ -35,7 +36,12 @@ pub(crate) async fn stored_members(
     let Some(Found { metadata, .. }) = stored_metadata::read(store, schema).await? else { return Ok(None) };
     let nodes = nodes_here(&metadata, identity.host_id, schema.partitioner);
     let here = nodes.iter().position(|node| node.host_id == identity.host_id);
-    Ok(here.map(|here| Members { epoch: metadata.members_epoch, nodes, here: NodeIndex(here as u16) }))
+    Ok(here.map(|here| Members {
+        epoch: metadata.members_epoch,
+        nodes,
+        here: NodeIndex(here as u16),
+        changes: changes_of(&metadata, schema.partitioner),
+    }))
 }
 
 /// This node as it describes itself to the others.
@@ -101,6 +107,8 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     }
     runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone()));
     runtime::spawn_in(Class::Background, owed_truncations::keep_told(shard.clone()));
+    runtime::spawn_in(Class::Background, super::receiving::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, super::settling::keep(shard.clone()));
     Ok(())
 }
 
@@ -138,7 +146,8 @@ pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), 
         let (saved, configured) = (&metadata.cluster_name, &config.cluster_name);
         return refuse(format!("Saved cluster name {saved} != configured name {configured}"));
     }
-    if config.num_tokens != member.tokens.len() {
+    // A node that is replacing another one has no tokens of its own yet.
+    if config.num_tokens != member.tokens.len() && !member.tokens.is_empty() {
         let (before, now) = (member.tokens.len(), config.num_tokens);
         return refuse(format!("Cannot change the number of tokens from {before} to {now}"));
     }

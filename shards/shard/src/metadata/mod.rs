@@ -7,21 +7,27 @@
 //! 3. While a node leads the group it keeps the group's members equal to the metadata's, and chooses who votes
 //!    ([`group_members`]).
 //!
-//! Leaving is in [`leaving`], truncations while members are down are in [`owed_truncations`]. What nodes ask each other
+//! Operations that move data begin in [`ring_operations`]; nodes that gain data by them fetch it in [`receiving`], once
+//! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations while members are down are in [`owed_truncations`]. What nodes ask each other
 //! for this goes to shard 0 of the other node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
 //! a crash in the middle of it; then it takes effect again, which changes nothing more.
 
+pub(crate) mod barrier;
 pub(crate) mod group_members;
 pub(crate) mod joining;
 pub(crate) mod leaving;
 mod log_store;
 mod machine;
 pub(crate) mod membership;
+pub(crate) mod moving;
 pub(crate) mod owed_truncations;
 mod peer_rows;
 pub(crate) mod peers;
+pub(crate) mod receiving;
+pub(crate) mod ring_operations;
 mod rows;
+mod settling;
 mod snapshot;
 mod stored_metadata;

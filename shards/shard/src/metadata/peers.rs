@@ -6,7 +6,10 @@
 //! | CLUSTER_STATE_REQ | nothing | [`ClusterState`] in postcard's encoding |
 //! | JOIN_REQ | [`JoinRequest`] in postcard's encoding | [`JoinAnswer`] in postcard's encoding |
 //! | EPOCH_WAIT_REQ | an epoch, u64 little-endian | nothing, once the node has applied that entry |
+//! | EPOCH_END_REQ | see `barrier` | nothing, once it is done |
+//! | NODE_LIVE_REQ | a host id, 16 bytes | one byte: 1 if the node takes that one for alive, else 0 |
 
+use super::barrier::EndOlder;
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
 use crate::shard_state::{ProposalError, Shard};
@@ -17,6 +20,7 @@ use cluster::topology::Node;
 use consensus::{Transport, Unreachable};
 use model::{Partitioner, RingToken};
 use serde::{Deserialize, Serialize};
+use std::net::IpAddr;
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -110,6 +114,9 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         Verb::ClusterState => Some(if body.is_empty() { Ok(encoded(&state_of(shard))) } else { Err(Unreadable) }),
         Verb::Join => Some(match decoded::<JoinRequest>(body) {
             Some(request) => match Command::decode(&request.command) {
+                Ok(Command::JoinToReplace { host_id, member, address }) => {
+                    Ok(encoded(&join_to_replace(shard, host_id, member, address).await))
+                }
                 Ok(Command::Join { host_id, member }) => {
                     Ok(encoded(&join(shard, host_id, *member, request.allocation).await))
                 }
@@ -125,6 +132,17 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
             }
             Err(_) => Err(Unreadable),
         }),
+        Verb::IsLive => Some(match body.try_into().map(Uuid::from_bytes) {
+            Ok(host_id) => Ok(vec![u8::from(shard.is_live(host_id))]),
+            Err(_) => Err(Unreadable),
+        }),
+        Verb::EndOlder => Some(match EndOlder::decode(body) {
+            Some(asked) => match asked.serve(shard).await {
+                true => Ok(Vec::new()),
+                false => Err(Unreadable),
+            },
+            None => Err(Unreadable),
+        }),
         _ => None,
     }
 }
@@ -137,6 +155,27 @@ fn state_of(shard: &Shard) -> ClusterState {
         partitioner: shard.config().partitioner.simple_name().into(),
         schema_version: shard.schema().version,
         wall_micros: runtime::wall_micros(),
+    }
+}
+
+/// Proposes that a node joins to replace another one, on its behalf.
+async fn join_to_replace(shard: &Shard, host_id: Uuid, member: Box<Member>, address: IpAddr) -> JoinAnswer {
+    let metadata = shard.metadata().current();
+    let old = metadata.members.iter().find(|(id, old)| old.address.ip() == address && **id != host_id);
+    if let Some((id, _)) = old
+        && (shard.is_live(*id) || *id == shard.host_id())
+    {
+        return JoinAnswer::NotNow(format!("Cannot replace a live node: /{address}"));
+    }
+    let command = Command::JoinToReplace { host_id, member, address };
+    match shard.metadata().propose(&command, runtime::now().after(JOIN_TIMEOUT)).await {
+        Ok(epoch) => JoinAnswer::Joined(epoch),
+        // It may wait for its turn.
+        Err(ProposalError::Rejected(rejected @ Rejected::OperationUnderWay(_))) => {
+            JoinAnswer::NotNow(rejected.to_string())
+        }
+        Err(ProposalError::Rejected(rejected)) => JoinAnswer::Refused(rejected),
+        Err(ProposalError::NotMade(text) | ProposalError::Unknown(text)) => JoinAnswer::NotNow(text),
     }
 }
 

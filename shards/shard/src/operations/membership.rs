@@ -2,7 +2,7 @@
 //! are replaced on all cores while requests are served.
 
 use crate::coordinator::hints;
-use crate::messages::admin::Members;
+use crate::messages::admin::{Members, RingChanges};
 use crate::messages::{Reply, Request};
 use crate::ports::{PeerFailure, PeerLane, Presence};
 use crate::shard_state::Shard;
@@ -25,11 +25,21 @@ impl Shard {
     /// # Errors
     /// Server error if this node is not among them, or they are too many.
     pub async fn switch_topology(&self, nodes: Vec<Node>, epoch: u64) -> Result<(), Failure> {
+        self.switch_changing_topology(nodes, RingChanges::default(), epoch).await
+    }
+
+    /// The same while operations are under way.
+    pub(crate) async fn switch_changing_topology(
+        &self,
+        nodes: Vec<Node>,
+        changes: RingChanges,
+        epoch: u64,
+    ) -> Result<(), Failure> {
         let here = nodes.iter().position(|node| node.host_id == self.host_id());
         let Some(here) = here.and_then(|at| u16::try_from(at).ok()).filter(|_| nodes.len() <= NODES_MAX) else {
             return Err(Failure::server("The cluster's metadata does not have this node, or has too many"));
         };
-        let members = Arc::new(Members { epoch, nodes, here: NodeIndex(here) });
+        let members = Arc::new(Members { epoch, nodes, here: NodeIndex(here), changes });
         let replies = self.call_all(|| Request::SwitchTopology(members.clone())).await;
         replies.into_iter().try_for_each(Reply::done)
     }
@@ -144,7 +154,11 @@ pub(crate) fn adopt(shard: &Shard, members: &Members) {
         for node in before.nodes().iter().filter(|node| members.nodes.iter().all(|now| now.host_id != node.host_id)) {
             runtime::spawn_in(Class::Background, delete_hints(shard.clone(), node.host_id));
         }
-        shard.set_topology(Topology::new(members.nodes.clone(), members.here, members.epoch));
+        let mut topology = Topology::new(members.nodes.clone(), members.here, members.epoch);
+        if members.changes.next_tokens.len() == members.nodes.len() {
+            topology = topology.becoming(&members.changes.next_tokens);
+        }
+        shard.set_topology(topology, &members.changes.replication_before);
     }
 }
 

@@ -9,6 +9,7 @@ pub mod imports;
 pub(crate) mod indexes;
 pub(crate) mod membership;
 pub(crate) mod metrics_gathering;
+pub(crate) mod ring_changes;
 pub(crate) mod size_estimates;
 pub mod snapshots;
 pub(crate) mod splits;

@@ -16,6 +16,7 @@ mod definition_turn;
 pub(crate) mod hints;
 mod kept_batches;
 mod metadata;
+mod older_topologies;
 mod partition_locks;
 mod placement_registry;
 pub(crate) mod relayed_writes;
@@ -47,19 +48,21 @@ use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
+use cluster::replication::ReplicationBefore;
 use cluster::topology::{NodeIndex, Topology};
 use definition_turn::DefinitionTurn;
 use hints::Hints;
 use kept_batches::KeptBatches;
 use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table};
+use older_topologies::OlderTopologies;
 use placement_registry::PlacementRegistry;
 use relayed_writes::RelayedWrites;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use streams::Streams;
@@ -460,8 +463,13 @@ impl Shard {
     }
 
     /// Makes `topology` the nodes among which this core places data.
-    pub(crate) fn set_topology(&self, topology: Topology) {
-        self.inner.placement.replace_topology(topology, &self.inner.schema.borrow());
+    pub(crate) fn set_topology(&self, topology: Topology, replication_before: &BTreeMap<String, ReplicationBefore>) {
+        self.inner.placement.replace_topology(topology, replication_before, &self.inner.schema.borrow());
+    }
+
+    /// The topologies that this core had before, and the requests that still use them.
+    pub(crate) fn older_topologies(&self) -> &OlderTopologies {
+        self.inner.placement.older()
     }
 
     /// Waits until this core knows the nodes of an epoch, or of a later one.

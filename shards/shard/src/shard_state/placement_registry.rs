@@ -1,15 +1,17 @@
 //! Where the data of all tables is, as this core sees it: derived from the nodes and from the schema that it serves,
 //! and replaced when either changes. Requests under way go on with the placement that they began with.
 
+use super::older_topologies::OlderTopologies;
 use crate::config::Config;
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
+use cluster::replication::ReplicationBefore;
 use cluster::topology::latency::DynamicSnitch;
 use cluster::topology::{NodeIndex, Topology};
 use model::{Schema, TableId};
 use runtime::sync::Condition;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -18,6 +20,9 @@ use uuid::Uuid;
 pub(crate) struct PlacementRegistry {
     dynamic_snitch: Option<DynamicSnitch>,
     placement: RefCell<Rc<Placement>>,
+    /// The replication that keyspaces have until the operations under way end.
+    replication_before: RefCell<BTreeMap<String, ReplicationBefore>>,
+    older: OlderTopologies,
     /// The host ids of the nodes that are believed to be alive, as last announced.
     live: RefCell<Arc<BTreeSet<Uuid>>>,
     /// The host ids of the nodes that owe truncations: they count as down until they have made them.
@@ -32,8 +37,15 @@ impl PlacementRegistry {
         let this = identity.node(config, runtime::shard_count() as u16);
         let topology = Rc::new(Topology::new(vec![this], NodeIndex(0), 0));
         let placement = RefCell::new(Rc::new(Placement::new(topology, schema)));
-        let (live, owing, replaced) = (RefCell::default(), RefCell::default(), Condition::default());
-        PlacementRegistry { dynamic_snitch: config.dynamic_snitch, placement, live, owing, replaced }
+        PlacementRegistry {
+            dynamic_snitch: config.dynamic_snitch,
+            placement,
+            replication_before: RefCell::default(),
+            older: OlderTopologies::default(),
+            live: RefCell::default(),
+            owing: RefCell::default(),
+            replaced: Condition::default(),
+        }
     }
 
     /// The placement of all tables.
@@ -60,16 +72,33 @@ impl PlacementRegistry {
     /// Places the tables of `schema`.
     pub(crate) fn replace_schema(&self, schema: &Schema) {
         let topology = self.topology();
-        self.placement.replace(Rc::new(Placement::new(topology, schema)));
+        let before = self.replication_before.borrow();
+        self.placement.replace(Rc::new(Placement::changing(topology, schema, &before)));
     }
 
-    /// Places the tables of `schema` on other nodes. Those that were last announced as alive are alive if they owe no
+    /// Places the tables of `schema` on other nodes, while these keyspaces still have another replication. Those that were last announced as alive are alive if they owe no
     /// truncation, and this one.
-    pub(crate) fn replace_topology(&self, mut topology: Topology, schema: &Schema) {
+    pub(crate) fn replace_topology(
+        &self,
+        mut topology: Topology,
+        replication_before: &BTreeMap<String, ReplicationBefore>,
+        schema: &Schema,
+    ) {
+        if self.topology().epoch() == 0 {
+            // A fence of before this start is forgotten, and was at most here.
+            self.older.raise_fence(topology.epoch());
+        }
+        self.older.add(&self.topology());
         self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
         topology.set_live(|node| self.is_live(node.host_id));
-        self.placement.replace(Rc::new(Placement::new(Rc::new(topology), schema)));
+        self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before)));
+        self.replication_before.replace(replication_before.clone());
         self.replaced.notify();
+    }
+
+    /// The topologies before the current one, and the requests that still use them.
+    pub(crate) fn older(&self) -> &OlderTopologies {
+        &self.older
     }
 
     /// Waits until the nodes are those of an epoch, or of a later one.

@@ -84,6 +84,8 @@ enum Phase<U> {
 /// One round about one partition; the module's head has the steps.
 pub(crate) struct Proposer<U> {
     replicas: usize,
+    /// How many of them must agree.
+    needed: usize,
     /// Replicas that must have a commit before the client is answered.
     commits_wanted: usize,
     /// Whether the only replica commits what it accepts in the same step.
@@ -107,6 +109,7 @@ impl<U: Clone> Proposer<U> {
     pub(crate) fn begin(replicas: usize, commits_wanted: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
         let mut proposer = Proposer {
             replicas,
+            needed: replicas / 2 + 1,
             commits_wanted: commits_wanted.min(replicas),
             settles: false,
             ballot,
@@ -119,6 +122,12 @@ impl<U: Clone> Proposer<U> {
         };
         let command = proposer.prepare(ballot);
         (proposer, command)
+    }
+
+    /// A proposer for `replicas` replicas, of which `needed` must agree: a majority at least.
+    pub(crate) fn begin_with(replicas: usize, needed: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
+        let (proposer, command) = Proposer::begin(replicas, needed, ballot);
+        (Proposer { needed: needed.max(proposer.needed), ..proposer }, command)
     }
 
     /// A proposer for a single replica, which accepts and commits in one step.
@@ -158,7 +167,7 @@ impl<U: Clone> Proposer<U> {
     }
 
     fn majority(&self) -> usize {
-        self.replicas / 2 + 1
+        self.needed
     }
 
     /// Whether the replicas that are left are fewer than `wanted`.

@@ -188,7 +188,7 @@ impl<'r> Rounds<'r> {
         let ballot = ballot(shard, scope, None);
         let (proposer, first) = match request.plan.replicas() {
             1 => Proposer::alone(ballot),
-            replicas => Proposer::begin(replicas, replicas / 2 + 1, ballot),
+            replicas => Proposer::begin_with(replicas, request.plan.needed(), ballot),
         };
         Rounds {
             shard,
@@ -290,7 +290,7 @@ impl<'r> Rounds<'r> {
     /// What the decision reads from: what came with the promises, and replicas that are asked for the rest.
     fn source(&mut self) -> Fastest {
         let plan = &self.request.plan;
-        let needed = plan.replicas() / 2 + 1;
+        let needed = plan.needed();
         let promised = std::mem::take(&mut self.promised);
         let command = self.request.read.clone().filter(|_| promised.len() >= needed);
         Fastest {
@@ -444,7 +444,7 @@ impl<'r> Rounds<'r> {
         Failure::new(ErrorCode::WriteFailure, text).with(Detail::WriteFailure {
             consistency: plan.serial(),
             received: received as i32,
-            block_for: (plan.replicas() / 2 + 1) as i32,
+            block_for: plan.needed() as i32,
             failures: std::mem::take(&mut self.failures),
             write_type: "CAS",
         })

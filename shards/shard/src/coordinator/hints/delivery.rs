@@ -205,7 +205,7 @@ impl Delivery<'_> {
         let topology = placement.keyspace().topology().clone();
         let missed_by = self.file.name.host_id;
         let has_it = |node: &Node| node.host_id == missed_by;
-        let mut replicas = placement.replicas(mutation.token(), mutation.key()).natural();
+        let mut replicas = placement.replicas(mutation.token(), mutation.key()).written();
         let is_owner = replicas.any(|replica| has_it(topology.node(replica.node)));
         let to = node(&topology, self.to).filter(|_| is_owner || self.to != missed_by);
         let call = to.map(|to| {

@@ -1,0 +1,123 @@
+//! A node that takes another token, and one that fetches again what it should have.
+
+use super::leaving::RingError;
+use crate::shard_state::Shard;
+use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
+use cluster::metadata::OperationKind;
+use cluster::topology::NodeIndex;
+use model::TokenRange;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// How long an operation waits for its turn.
+const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
+
+/// What `nodetool rebuild` is asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct RebuildRequest {
+    /// The data centre whose nodes are asked; `None`: all others.
+    pub data_center: Option<String>,
+    /// The keyspace; `None`: all.
+    pub keyspace: Option<String>,
+}
+
+impl Shard {
+    /// Gives this node, which has one token, another one, with the data that belong to it. To be called on shard 0.
+    ///
+    /// # Errors
+    /// The text is not a token, the node has several tokens, or the cluster refuses or does not agree.
+    pub async fn move_to(&self, token: &str) -> Result<(), RingError> {
+        let unsupported = |text: &str| Err(RingError::Unsupported(text.into()));
+        let metadata = self.metadata().current();
+        let Some(member) = metadata.members.get(&self.host_id()) else {
+            return unsupported("local node is not a member of the token ring yet");
+        };
+        if member.tokens.len() != 1 {
+            return unsupported("This node has more than one token and cannot be moved thusly.");
+        }
+        let Ok(token) = self.partitioner().parse_token(token) else {
+            return unsupported("The token is not one of the partitioner");
+        };
+        let tokens = vec![token.to_string()];
+        if member.tokens == tokens {
+            return Ok(());
+        }
+        tracing::info!("Moving /{} from {} to {}.", member.address, member.tokens[0], tokens[0]);
+        let kind = OperationKind::Move { host_id: self.host_id(), tokens };
+        let id = self.begin_operation(kind, runtime::now().after(TURN_TIMEOUT)).await?;
+        self.operation_received(id).await;
+        Ok(())
+    }
+
+    /// Fetches all that this node should have from other replicas. To be called on shard 0.
+    ///
+    /// # Errors
+    /// There is no such keyspace or data centre, no other replica of a range is alive, or a node did not give its data.
+    pub async fn rebuild(&self, request: &RebuildRequest) -> Result<(), RingError> {
+        let parts = self.rebuilt_parts(request)?;
+        if parts.is_empty() {
+            return Ok(());
+        }
+        let plan = StreamPlan { id: crate::schema::random_uuid(), operation: StreamOperation::Rebuild, parts };
+        let fetched = stream::fetch(self, plan).await;
+        fetched.map(|_| ()).map_err(|error| RingError::Failed(error.to_string()))
+    }
+
+    fn rebuilt_parts(&self, request: &RebuildRequest) -> Result<Vec<StreamPart>, RingError> {
+        let (placement, schema) = (self.placement(), self.schema());
+        let topology = placement.topology();
+        if let Some(name) = &request.data_center
+            && topology.data_center(name).is_none()
+        {
+            return Err(RingError::Unsupported(format!(
+                "Provided datacenter '{name}' is not a valid datacenter, available datacenters are: {}",
+                topology.data_centers().join(",")
+            )));
+        }
+        let may_give = |node: &NodeIndex| {
+            *node != topology.here()
+                && topology.live().contains(*node)
+                && request.data_center.as_ref().is_none_or(|name| topology.node(*node).data_center == *name)
+        };
+        let mut parts = Vec::new();
+        let replicated = schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local());
+        for keyspace in
+            replicated.filter(|keyspace| request.keyspace.as_ref().is_none_or(|name| *name == keyspace.name))
+        {
+            let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
+            let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
+            for range in placed.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&topology.here())) {
+                // A range of which this is the only replica has no source.
+                if range.nodes.len() == 1 {
+                    continue;
+                }
+                let Some(source) = range.nodes.iter().copied().find(may_give) else {
+                    let text = "Unable to find sufficient sources for streaming range in keyspace";
+                    return Err(RingError::Failed(format!("{text} {}", keyspace.name)));
+                };
+                ranges.entry(source).or_default().push(range.within(&TokenRange::FULL));
+            }
+            for (source, ranges) in ranges {
+                let source = topology.node(source).host_id;
+                parts.push(StreamPart { source, keyspace: keyspace.name.clone(), tables: None, ranges });
+            }
+        }
+        Ok(parts)
+    }
+
+    /// The ranges of a keyspace that this node has, or is going to have.
+    ///
+    /// # Errors
+    /// The node is gaining ranges by an operation that is under way.
+    pub fn owned_ranges(&self, keyspace: &str) -> Result<Vec<TokenRange>, RingError> {
+        let placement = self.placement();
+        let Some(placed) = placement.keyspace(keyspace) else { return Ok(Vec::new()) };
+        let here = placement.topology().here();
+        if placed.gains().iter().any(|gain| gain.receiver == here) {
+            let text = "Node is involved in cluster membership changes. Not safe to run cleanup.";
+            return Err(RingError::Failed(text.into()));
+        }
+        let owned = placed.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&here));
+        Ok(owned.map(|range| range.within(&TokenRange::FULL)).collect())
+    }
+}

@@ -1,0 +1,137 @@
+//! Fetching what this node gains by operations: the part of each receiver, on shard 0.
+//!
+//! The metadata say what a node has still to fetch, so it goes on after a crash, whatever the operation.
+//!
+//! 1. The barrier of the epoch since which the node gains what it gains ([`super::barrier`]): from then on every write
+//!    comes here too, and the sources have all that was acknowledged before.
+//! 2. For every keyspace, the ranges and their sources ([`cluster::placement::Gain::sources`]). If too few replicas are
+//!    alive, wait for more.
+//! 3. Fetch ([`crate::stream::fetch`]).
+//! 4. Report. After the report of the last receiver the operation is ended ([`super::settling`]).
+//!
+//! A step that fails is tried again after a pause, for as long as the operation is under way.
+
+use crate::shard_state::Shard;
+use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
+use cluster::metadata::{Command, Operation, OperationKind};
+use cluster::topology::NodeIndex;
+use model::TokenRange;
+use runtime::sync::{Either, race};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long nodes may take to end older requests, before the barrier is tried again.
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(60);
+/// How long the cluster may take to take a report.
+const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// Pause after a step has failed.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Fetches what this node gains by each operation, until the node stops.
+pub(crate) async fn keep(shard: Shard) {
+    let host_id = shard.host_id();
+    let mut told = String::new();
+    while !shard.store().is_closing() {
+        let metadata = shard.metadata().current();
+        let owed = metadata.operations.iter().find(|(_, operation)| operation.receivers.contains(&host_id));
+        let Some((id, operation)) = owed else {
+            shard.metadata().wait_for(metadata.epoch + 1).await;
+            continue;
+        };
+        let is_over = |metadata: &cluster::metadata::Metadata| {
+            metadata.operations.get(id).is_none_or(|now| now.since != operation.since)
+        };
+        let ended = shard.metadata().wait_until(is_over);
+        match race(receive(&shard, *id, operation), ended).await {
+            Either::Left(Ok(())) | Either::Right(()) => {}
+            Either::Left(Err(text)) => {
+                if told != text {
+                    tracing::warn!("{}: {text}; trying again", operation.kind);
+                    told = text;
+                }
+                runtime::sleep(PAUSE).await;
+            }
+        }
+    }
+}
+
+/// One attempt at all steps; the error says what is missing.
+async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), String> {
+    if shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await.is_none() {
+        return Err("not all nodes have ended the requests that they began before".into());
+    }
+    let parts = parts(shard, &operation.kind)?;
+    if !parts.is_empty() {
+        let plan = StreamPlan { id: plan_id(shard, id, operation), operation: purpose(&operation.kind), parts };
+        tracing::info!("[Stream #{}] Executing streaming plan for {}", plan.id, plan.operation.text());
+        let plan_id = plan.id;
+        let summary = stream::fetch(shard, plan).await.map_err(|error| error.to_string())?;
+        tracing::info!(
+            "[Stream #{plan_id}] All sessions completed: {} bytes in {} files",
+            summary.bytes,
+            summary.files
+        );
+    }
+    let report = Command::Received { operation: id, since: operation.since, host_id: shard.host_id() };
+    let deadline = runtime::now().after(REPORT_TIMEOUT);
+    shard.metadata().propose(&report, deadline).await.map(|_| ()).map_err(|error| format!("{error:?}"))
+}
+
+/// What this node gains in all keyspaces, by source.
+fn parts(shard: &Shard, kind: &OperationKind) -> Result<Vec<StreamPart>, String> {
+    let placement = shard.placement();
+    let topology = placement.topology();
+    let schema = shard.schema();
+    let is_about_a_dead_node = matches!(kind, OperationKind::Remove { .. } | OperationKind::Replace { .. });
+    let (mut parts, mut lost) = (Vec::new(), Vec::new());
+    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
+        let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
+        let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
+        for gain in placed.gains().into_iter().filter(|gain| gain.receiver == topology.here()) {
+            match gain.sources(topology, topology.live()) {
+                Some(sources) => {
+                    for source in sources.into_iter().filter(|source| *source != topology.here()) {
+                        ranges.entry(source).or_default().push(gain.range.clone());
+                    }
+                }
+                // What only the node had that is removed is lost, and nothing can bring it back.
+                None if is_about_a_dead_node && gain.natural.len() == 1 => lost.push(keyspace.name.as_str()),
+                None => {
+                    return Err(format!(
+                        "Unable to find sufficient sources for streaming range in keyspace {}: too few of its replicas \
+                         are alive",
+                        keyspace.name
+                    ));
+                }
+            }
+        }
+        for (source, ranges) in ranges {
+            let source = topology.node(source).host_id;
+            parts.push(StreamPart { source, keyspace: keyspace.name.clone(), tables: None, ranges });
+        }
+    }
+    lost.dedup();
+    if !lost.is_empty() {
+        tracing::warn!("Ranges of these keyspaces had their only replica on a node that is dead: {}", lost.join(", "));
+    }
+    Ok(parts)
+}
+
+fn purpose(kind: &OperationKind) -> StreamOperation {
+    match kind {
+        OperationKind::Join { .. } => StreamOperation::Bootstrap,
+        OperationKind::Leave { .. } => StreamOperation::Unbootstrap,
+        OperationKind::Remove { .. } => StreamOperation::RestoreReplicaCount,
+        OperationKind::Replace { .. } => StreamOperation::Replace,
+        OperationKind::Move { .. } => StreamOperation::Relocation,
+        OperationKind::Replicate { .. } => StreamOperation::Replicate,
+    }
+}
+
+/// The id of this node's plan for an operation: the same after a restart, so that what was fetched is used again.
+fn plan_id(shard: &Shard, id: u64, operation: &Operation) -> Uuid {
+    let (cluster, own) = (shard.metadata().current().cluster_id, shard.host_id());
+    let bytes = [&id.to_le_bytes()[..], &operation.since.to_le_bytes(), cluster.as_bytes(), own.as_bytes()].concat();
+    Uuid::from_u64_pair(runtime::hash64(&bytes), runtime::hash64(&[&bytes[..], &[1]].concat()))
+}

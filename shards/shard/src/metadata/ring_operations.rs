@@ -1,0 +1,75 @@
+//! Operations that move data, as this node begins and awaits them on shard 0.
+//!
+//! 1. Who gains something follows from the members, the schema and the operation (`operations::ring_changes`). The proposal names
+//!    these nodes, and is refused if members or schema have changed meanwhile; then it is worked out anew.
+//! 2. While another operation is under way, a new one waits for its turn.
+//! 3. The nodes that gain something fetch it by themselves ([`super::receiving`]). After the last of them the leader of the
+//!    group ends the operation ([`super::settling`]).
+
+use super::leaving::RingError;
+use crate::operations::ring_changes::receivers;
+use crate::shard_state::{ProposalError, Shard};
+use cluster::metadata::{Command, Metadata, OperationKind, Rejected, Stage};
+use cluster::topology::features;
+use runtime::Instant;
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How long the cluster may take to agree on the beginning of an operation.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a node that waits for its turn looks again, if nothing it knows of has changed.
+const TURN_PERIOD: Duration = Duration::from_secs(1);
+
+impl Shard {
+    /// Begins an operation, once no other one is under way. Returns its id.
+    ///
+    /// # Errors
+    /// The cluster refuses it, does not agree, or other operations were under way until `deadline`.
+    pub(crate) async fn begin_operation(&self, kind: OperationKind, deadline: Instant) -> Result<u64, RingError> {
+        if !self.topology().all_have(features::OPERATIONS) {
+            let text = "A node of the cluster runs a version that does not move data. Upgrade all nodes first.";
+            return Err(RingError::Unsupported(text.into()));
+        }
+        loop {
+            let seen = self.metadata().current();
+            let mut begun = Metadata::clone(&seen);
+            let command = |receivers| Command::Begin {
+                kind: kind.clone(),
+                receivers,
+                members_epoch: seen.members_epoch,
+                schema_version: seen.schema_version,
+            };
+            // With a receiver, or it would be at its end at once.
+            let tried = begun.apply(seen.epoch + 1, &command(BTreeSet::from([self.host_id()])));
+            let rejected = match tried {
+                Ok(()) => {
+                    let proposal = command(receivers(self, &begun, &self.schema()));
+                    let until = runtime::now().after(AGREEMENT_TIMEOUT);
+                    match self.metadata().propose(&proposal, until).await {
+                        Ok(epoch) => return Ok(epoch),
+                        Err(ProposalError::Rejected(rejected)) => rejected,
+                        Err(error) => return Err(error.into()),
+                    }
+                }
+                Err(rejected) => rejected,
+            };
+            let is_a_matter_of_time = matches!(
+                rejected,
+                Rejected::OperationUnderWay(_) | Rejected::MembersMoved(_) | Rejected::SchemaMoved { .. }
+            );
+            if !is_a_matter_of_time || runtime::now() >= deadline {
+                return Err(RingError::Unsupported(rejected.to_string()));
+            }
+            let changed = self.metadata().wait_for(seen.epoch + 1);
+            runtime::timeout(TURN_PERIOD, changed).await;
+        }
+    }
+
+    /// Waits until an operation has ended, was undone, or, if it is that of a node that leaves, nobody reads from it.
+    pub(crate) async fn operation_received(&self, id: u64) {
+        let is_received = |metadata: &Metadata| {
+            metadata.operations.get(&id).is_none_or(|operation| operation.stage == Stage::Settled)
+        };
+        self.metadata().wait_until(is_received).await;
+    }
+}
