@@ -38,7 +38,7 @@ use model::{Partitioner, RingToken};
 pub use options::{Unused, document};
 use serde_norway::Value;
 pub use shard::DataDirectories;
-use shard::SyncMode;
+use shard::{ReplaceAddress, SyncMode};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -266,6 +266,15 @@ impl Given {
     }
 
     /// An address that others are told. The text of the refusal is Cassandra's.
+    fn replace_address(&self) -> Result<Option<ReplaceAddress>, ConfigError> {
+        let given = |name| self.address(name).map(|found| found.map(|address| (name, address)));
+        let found = match given("replace_address_first_boot")? {
+            Some(found) => Some(found),
+            None => given("replace_address")?,
+        };
+        Ok(found.map(|(name, address)| ReplaceAddress { address, first_boot: name == "replace_address_first_boot" }))
+    }
+
     fn told_address(&self, name: &'static str) -> Result<Option<IpAddr>, ConfigError> {
         match self.address(name)? {
             Some(given) if given.is_unspecified() => error(format!("{name} cannot be a wildcard address ({given})!")),
@@ -320,6 +329,8 @@ impl Given {
             broadcast_rpc_address: self.told_address("broadcast_rpc_address")?,
             rpc_address: self.address("rpc_address")?.unwrap_or(default.rpc_address),
             storage_port: self.port("storage_port")?.unwrap_or(default.storage_port),
+            auto_bootstrap: self.flag("auto_bootstrap")?.unwrap_or(default.auto_bootstrap),
+            replace_address: self.replace_address()?,
             join_ring: self.flag("join_ring")?.unwrap_or(default.join_ring),
             ignore_dc: self.flag("ignore_dc")?.unwrap_or(default.ignore_dc),
             ignore_rack: self.flag("ignore_rack")?.unwrap_or(default.ignore_rack),

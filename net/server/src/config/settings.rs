@@ -171,6 +171,7 @@ impl Config {
                 "allocate_tokens_for_local_replication_factor",
                 node.allocate_for_factor.map_or(String::new(), |factor| factor.to_string()),
             ),
+            ("auto_bootstrap", self.node.auto_bootstrap.to_string()),
             ("clock_skew_max", format!("{}ms", self.node.clock_skew_max.as_millis())),
             ("ignore_dc", self.node.ignore_dc.to_string()),
             ("ignore_rack", self.node.ignore_rack.to_string()),

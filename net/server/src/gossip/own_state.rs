@@ -63,6 +63,7 @@ fn status(shard: &Shard) -> Option<String> {
         MemberState::Joining => "BOOT",
         MemberState::Normal => "NORMAL",
         MemberState::Leaving => "LEAVING",
+        MemberState::Moving => "MOVING",
     };
     Some(format!("{state},{}", first_token(shard)))
 }

@@ -83,7 +83,21 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments: None,
         arguments_max: 0,
     },
+    Command {
+        name: "bootstrap",
+        about: "Monitor/manage node's bootstrap process",
+        options: &[],
+        arguments: Some(Arguments { synopsis: "resume", title: "resume", about: "Resume bootstrap streaming" }),
+        arguments_max: 1,
+    },
     Command { name: "join", about: "Join the ring", options: &[], arguments: None, arguments_max: 0 },
+    Command {
+        name: "move",
+        about: "Move node on the token ring to a new token",
+        options: &[],
+        arguments: Some(Arguments { synopsis: "<new token>", title: "<new token>", about: "The new token." }),
+        arguments_max: usize::MAX,
+    },
     Command {
         name: "netstats",
         about: "Print network information on provided host (connecting node by default)",
@@ -94,6 +108,21 @@ pub(super) const COMMANDS: &[Command] = &[
         }],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "rebuild",
+        about: "Rebuild data by streaming from other nodes (similarly to bootstrap)",
+        options: &[Choice {
+            names: &["-ks", "--keyspace"],
+            value: Some("specific_keyspace"),
+            about: "Use -ks to rebuild specific keyspace.",
+        }],
+        arguments: Some(Arguments {
+            synopsis: "<src-dc-name>",
+            title: "<src-dc-name>",
+            about: "Name of DC from which to select sources for streaming. By default, pick any DC",
+        }),
+        arguments_max: 1,
     },
     Command {
         name: "recoveragreement",

@@ -94,6 +94,17 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "cleanup",
+        about: "Triggers the immediate cleanup of keys no longer belonging to a node. By default, clean all keyspaces",
+        options: &[Choice {
+            names: &["-j", "--jobs"],
+            value: Some("jobs"),
+            about: "Number of sstables to cleanup simultanously, set to 0 to use all available compaction threads",
+        }],
+        arguments: Some(KEYSPACE_AND_TABLES),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "upgradesstables",
         about: "Rewrite sstables (for the requested tables) that are not on the current version (thus upgrading them to said current version)",
         options: &[

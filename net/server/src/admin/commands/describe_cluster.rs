@@ -62,10 +62,11 @@ pub(crate) async fn describe(node: &NodeState, out: &mut String) -> Result<(), C
     let in_state = |state| metadata.members.values().filter(|member| member.state == state).count();
     let _ = write!(
         out,
-        "Stats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: 0\n\tLeaving: {}\n\tUnreachable: {}\n\n\
+        "Stats for all nodes:\n\tLive: {}\n\tJoining: {}\n\tMoving: {}\n\tLeaving: {}\n\tUnreachable: {}\n\n\
          Data Centers: \n",
         members.len() - unreachable.len(),
         in_state(MemberState::Joining),
+        in_state(MemberState::Moving),
         in_state(MemberState::Leaving),
         unreachable.len(),
     );

@@ -1,10 +1,11 @@
-//! Commands that take nodes into the ring and out of it: `join`, `decommission`, `removenode`, `assassinate`; and
-//! `recoveragreement`, which Cassandra does not have.
+//! Commands that take nodes into the ring, out of it and to another place of it: `join`, `decommission`, `removenode`,
+//! `assassinate`, `move`, `rebuild`; and `recoveragreement`, which Cassandra does not have.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::{LeavingState, NodeState};
-use shard::RingError;
+use cluster::metadata::MemberState;
+use shard::{RebuildRequest, RingError};
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -43,13 +44,58 @@ pub(crate) async fn decommission(node: &NodeState, request: &Request, out: &mut 
     Ok(())
 }
 
+/// `move`: the node takes another token.
+pub(crate) async fn move_to(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    let Some(token) = request.arguments.first() else { return usage("Required parameters are missing: new_token") };
+    node.shard.move_to(token).await.map_err(failed)
+}
+
+/// `rebuild`: the node fetches what it should have from other replicas.
+pub(crate) async fn rebuild(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    let keyspace = request.option("-ks").map(str::to_owned);
+    if let Some(name) = &keyspace
+        && node.shard.schema().keyspace(name).is_none()
+    {
+        return Err(CommandError::Failed(format!("Keyspace [{name}] does not exist.")));
+    }
+    let asked = RebuildRequest { data_center: request.arguments.first().cloned(), keyspace };
+    node.shard.rebuild(&asked).await.map_err(|error| match error {
+        RingError::Unsupported(text) => CommandError::Usage(text),
+        RingError::Failed(text) => CommandError::Failed(text),
+    })
+}
+
+/// `bootstrap resume`: a node that joins goes on by itself, whatever stopped it, so there is nothing to resume.
+pub(crate) fn bootstrap(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    match request.arguments.first().map(String::as_str) {
+        Some("resume") if node.shard.member_state() == Some(MemberState::Normal) => {
+            Err(CommandError::Failed("'nodetool bootstrap resume' is disabled.".into()))
+        }
+        Some("resume") => Ok(()),
+        _ => usage("Required parameters are missing: resume"),
+    }
+}
+
 /// `removenode`: removes a node that is down.
 pub(crate) async fn remove_node(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     match request.arguments.first().map(String::as_str) {
         None => usage("Required parameters are missing: remove_operation"),
-        // A removal is one step of the metadata log: it is never under way.
-        Some("status" | "force") => {
-            out.push_str("RemovalStatus: No token removals in process.\n");
+        Some("status") => {
+            let removals = node.shard.removals();
+            match removals.is_empty() {
+                true => out.push_str("RemovalStatus: No token removals in process.\n"),
+                false => removals.iter().for_each(|host_id| {
+                    out.push_str(&format!(
+                        "RemovalStatus: Removing {host_id}. Waiting for replicas to receive its data.\n"
+                    ));
+                }),
+            }
+            Ok(())
+        }
+        Some("force") => {
+            if node.shard.force_removals().await.map_err(failed)?.is_empty() {
+                out.push_str("RemovalStatus: No token removals in process.\n");
+            }
             Ok(())
         }
         Some(text) => {

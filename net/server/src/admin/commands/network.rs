@@ -89,6 +89,7 @@ fn mode(node: &NodeState) -> &'static str {
             Some(MemberState::Normal) => "NORMAL",
             Some(MemberState::Leaving) => "LEAVING",
             Some(MemberState::Joining) => "JOINING",
+            Some(MemberState::Moving) => "MOVING",
             None => "STARTING",
         },
     }

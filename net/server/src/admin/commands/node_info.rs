@@ -112,7 +112,8 @@ pub(crate) async fn info(node: &NodeState, request: &Request, out: &mut String) 
         ("Percent Repaired", format!("{:?}%", percent_repaired(node).await?)),
     ];
     let tokens = shard.tokens();
-    let is_in_the_ring = matches!(shard.member_state(), Some(MemberState::Normal | MemberState::Leaving));
+    let is_in_the_ring =
+        matches!(shard.member_state(), Some(MemberState::Normal | MemberState::Leaving | MemberState::Moving));
     match tokens.as_slice() {
         _ if !is_in_the_ring => lines.push(("Token", "(node is not joined to the cluster)".into())),
         [token] => lines.push(("Token", token.to_string())),

@@ -89,6 +89,7 @@ impl Row<'_> {
             MemberState::Joining => 'J',
             MemberState::Normal => 'N',
             MemberState::Leaving => 'L',
+            MemberState::Moving => 'M',
         };
         format!("{}{state}", if self.is_up { 'U' } else { 'D' })
     }
@@ -207,6 +208,7 @@ pub(crate) async fn ring(node: &NodeState, request: &Request, out: &mut String) 
                 MemberState::Joining => "Joining",
                 MemberState::Normal => "Normal",
                 MemberState::Leaving => "Leaving",
+                MemberState::Moving => "Moving",
             };
             let (address, token) = (row.address(), token.to_string());
             line([&address, &row.node.rack, status, state, &row.load, &row.ownership, &token]);

@@ -1,18 +1,30 @@
-//! `upgradesstables`: rewrites SSTables that do not have the version that is written.
+//! `upgradesstables`: rewrites SSTables that do not have the version that is written. `cleanup`: removes what the node
+//! does not own.
 
 use super::table_names;
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
-use shard::{CompactionScope, TableVerb};
+use shard::{CompactionScope, RingError, TableVerb};
 
 /// How many cores rewrite SSTables at a time unless the request says otherwise.
 const JOBS: i32 = 2;
 
 /// Runs the command on the tables that are named, those of a keyspace, or all. A core rewrites one SSTable at a time.
 pub(crate) async fn upgrade(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
-    let jobs = number(request, "-j", "jobs", "Integer", JOBS)?;
     let made_until = number(request, "-t", "max_timestamp", "Long", i64::MAX)?;
+    let cores_max = cores_max(request, out)?;
+    let chosen = CompactionScope::Upgrade { all: request.has("-a"), made_until };
+    for table in table_names::tables(node, &request.arguments)? {
+        let verb = TableVerb::Compact { table: table.id, chosen: chosen.clone() };
+        node.shard.on_every_shard_in_turn(verb, cores_max).await?;
+    }
+    Ok(())
+}
+
+/// How many cores work at a time, as the request says.
+fn cores_max(request: &Request, out: &mut String) -> Result<u16, CommandError> {
+    let jobs = number(request, "-j", "jobs", "Integer", JOBS)?;
     let cores = i32::try_from(runtime::shard_count()).unwrap_or(i32::MAX);
     if jobs > cores {
         out.push_str(&format!(
@@ -20,10 +32,27 @@ pub(crate) async fn upgrade(node: &NodeState, request: &Request, out: &mut Strin
              threads\n"
         ));
     }
-    let chosen = CompactionScope::Upgrade { all: request.has("-a"), made_until };
-    let cores_max = u16::try_from(jobs.clamp(0, cores)).unwrap_or_default();
+    Ok(u16::try_from(jobs.clamp(0, cores)).unwrap_or_default())
+}
+
+/// Removes the partitions that other nodes own from the tables that are named, those of a keyspace, or all.
+pub(crate) async fn cleanup(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let cores_max = cores_max(request, out)?;
+    if let Some(name) = request.arguments.first()
+        && node.shard.schema().keyspace(name).is_none()
+    {
+        return usage(format!("Keyspace [{name}] does not exist."));
+    }
     for table in table_names::tables(node, &request.arguments)? {
-        let verb = TableVerb::Compact { table: table.id, chosen: chosen.clone() };
+        let schema = node.shard.schema();
+        if schema.keyspace(&table.keyspace).is_none_or(|keyspace| keyspace.is_local() || keyspace.is_virtual()) {
+            continue;
+        }
+        let owned = node.shard.owned_ranges(&table.keyspace).map_err(|error| {
+            let (RingError::Unsupported(text) | RingError::Failed(text)) = error;
+            CommandError::Failed(text)
+        })?;
+        let verb = TableVerb::Compact { table: table.id, chosen: CompactionScope::Cleanup(owned.into()) };
         node.shard.on_every_shard_in_turn(verb, cores_max).await?;
     }
     Ok(())

@@ -21,7 +21,7 @@ pub(super) const KEYS: &[Key] = &[
         "",
         "3 if it is not given, as in Cassandra's own file; under Murmur3Partitioner only",
     ),
-    unused("auto_bootstrap", FLAG, "true", "no data is moved to a node that joins"),
+    read("auto_bootstrap", FLAG, "true", ""),
     read("seed_provider", CLASS, "", "`SimpleSeedProvider`; without it, the node is its own seed"),
     read(
         "endpoint_snitch",
@@ -160,6 +160,14 @@ pub(super) const KEYS: &[Key] = &[
         "Cassandra's `-Dcassandra.join_ring`: false for a node that owns no ranges until `nodetool join`",
     )
     .own(),
+    read(
+        "replace_address_first_boot",
+        TEXT,
+        "",
+        "Cassandra's `-Dcassandra.replace_address_first_boot`: the address of a dead node whose place a new one takes",
+    )
+    .own(),
+    read("replace_address", TEXT, "", "the same; the node does not start with it once it has joined").own(),
     read(
         "ignore_dc",
         FLAG,
