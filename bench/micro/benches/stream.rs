@@ -134,7 +134,8 @@ async fn stream(store: &Store, path: &Path, name: &str, ranges: &[TokenRange], w
 
 fn main() {
     let quick = std::env::args().any(|argument| argument == "--quick" || argument == "--test");
-    let (rows, rounds) = (number("ROWS", if quick { 2_000 } else { 400_000 }), number("ROUNDS", if quick { 1 } else { 3 }));
+    let (rows, rounds) =
+        (number("ROWS", if quick { 2_000 } else { 400_000 }), number("ROUNDS", if quick { 1 } else { 3 }));
     let directory = tempfile::tempdir_in(std::env::var("DIRECTORY").unwrap_or("/tmp".into())).expect("a directory");
     let path = directory.path().to_path_buf();
     let ran = uring::run(uring::Options::default(), move |_| {
