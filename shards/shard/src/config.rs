@@ -57,7 +57,8 @@ pub struct Config {
     pub native_port: u16,
     /// `auto_bootstrap`: whether a node that joins fetches the data of its ranges before it owns them.
     pub auto_bootstrap: bool,
-    /// `replace_address`, `replace_address_first_boot`: the address of the node, which is down, whose place this one takes.
+    /// `replace_address`, `replace_address_first_boot`: the address of the node, which is down, whose place this one
+    /// takes.
     pub replace_address: Option<ReplaceAddress>,
     /// `join_ring`: whether the node owns ranges of the ring as soon as it is a member of the cluster; else an operator
     /// lets it.

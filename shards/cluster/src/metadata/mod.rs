@@ -156,8 +156,8 @@ impl Metadata {
     }
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
-    /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after the
-    /// truncations; others have version 1 and none of these fields.
+    /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
+    /// the truncations; others have version 1 and none of these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
         if !self.operations.is_empty() {

@@ -4,11 +4,11 @@
 //!    then on the nodes that gain ranges by it are pending replicas: they get every write.
 //! 2. Each of these *receivers* fetches what it gains, and reports that with
 //!    [`Command::Received`](super::Command::Received).
-//! 3. After the last report data is read from its new places: what was pending is natural. The nodes that are natural no
-//!    more are pending now, and still get every write, because a node that has not heard of it reads from them.
-//! 4. When a majority of these and of all live nodes have ended and refuse such reads, whoever leads the group says so with
-//!    [`Command::Settle`](super::Command::Settle), which ends the operation. Only a node that leaves is still a member
-//!    then; it is removed by itself, once it has handed on what else it has.
+//! 3. After the last report data is read from its new places: what was pending is natural. The nodes that are natural
+//!    no more are pending now, and still get every write, because a node that has not heard of it reads from them.
+//! 4. When a majority of these and of all live nodes have ended and refuse such reads, whoever leads the group says so
+//!    with [`Command::Settle`](super::Command::Settle), which ends the operation. Only a node that leaves is still a
+//!    member then; it is removed by itself, once it has handed on what else it has.
 //!
 //! If the nodes change in between, what each one gains is another thing: then all nodes are receivers, and what was
 //! reported before is void ([`Operation::since`]).
@@ -43,8 +43,8 @@ pub struct Operation {
 pub enum Stage {
     /// Data is read from where it was, and written to where it is going to be as well.
     Fetching,
-    /// Data is read from where it is going to be, and written to where it was as well: a node that has not heard of that
-    /// yet may still read there.
+    /// Data is read from where it is going to be, and written to where it was as well: a node that has not heard of
+    /// that yet may still read there.
     Switched,
     /// Nobody reads where data was any more. Only a node that leaves still has something to do then.
     Settled,

@@ -185,8 +185,8 @@ impl KeyspacePlacement {
         self.next.as_ref().map_or_else(Vec::new, |next| pending::gains(&self.ranges, &next.ranges))
     }
 
-    /// Whether of each range that moves a majority of the other replicas, those that are pending and those that keep it,
-    /// are among nodes: what they refuse, nobody can do without them.
+    /// Whether of each range that moves a majority of the other replicas, those that are pending and those that keep
+    /// it, are among nodes: what they refuse, nobody can do without them.
     pub fn has_majorities(&self, is_among: impl Fn(NodeIndex) -> bool) -> bool {
         self.next.as_ref().is_none_or(|next| pending::has_majorities(&self.ranges, &next.ranges, is_among))
     }

@@ -180,8 +180,8 @@ impl CasPlan {
     }
 }
 
-/// How many of `natural` replicas and `pending` ones must agree. What they decide must be known to every majority of the
-/// natural ones, and to every majority of as many among which the pending ones are.
+/// How many of `natural` replicas and `pending` ones must agree. What they decide must be known to every majority of
+/// the natural ones, and to every majority of as many among which the pending ones are.
 fn deciding(natural: u32, pending: u32) -> u32 {
     let all = natural + pending;
     (all / 2 + 1).max(all - natural / 2)

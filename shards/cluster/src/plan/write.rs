@@ -91,8 +91,8 @@ impl WritePlan {
     }
 
     /// The replica that leads a change of counters: this node if it is asked, else one of the nearest, and of these one
-    /// that has not been slow. `random` chooses among those that are equally near. Pending replicas do not lead, because
-    /// they may lack the counters' values.
+    /// that has not been slow. `random` chooses among those that are equally near. Pending replicas do not lead,
+    /// because they may lack the counters' values.
     pub fn leader(&self, topology: &Topology, random: u64) -> Option<Replica> {
         let here = topology.node(topology.here());
         let distance = |replica: &Replica| {

@@ -80,8 +80,8 @@ impl Shard {
     /// Takes this node out of the ring for good. To be called on shard 0.
     ///
     /// # Errors
-    /// It is no part of the ring or the only node, too few nodes would be left for a keyspace, or no other node takes its
-    /// hints; `force` passes over all but the first two.
+    /// It is no part of the ring or the only node, too few nodes would be left for a keyspace, or no other node takes
+    /// its hints; `force` passes over all but the first two.
     pub async fn decommission(&self, force: bool) -> Result<(), RingError> {
         let metadata = self.metadata().current();
         let normal = metadata.members.values().filter(|member| member.state == MemberState::Normal).count();
@@ -198,8 +198,8 @@ impl Shard {
         Ok(())
     }
 
-    /// Ends the removal of nodes that are down without waiting for the data that others gain by it. Returns the host ids
-    /// of these nodes. To be called on shard 0.
+    /// Ends the removal of nodes that are down without waiting for the data that others gain by it. Returns the host
+    /// ids of these nodes. To be called on shard 0.
     ///
     /// # Errors
     /// The cluster does not agree.

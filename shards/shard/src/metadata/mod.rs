@@ -8,8 +8,9 @@
 //!    ([`group_members`]).
 //!
 //! Operations that move data begin in [`ring_operations`]; nodes that gain data by them fetch it in [`receiving`], once
-//! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations while members are down are in [`owed_truncations`]. What nodes ask each other
-//! for this goes to shard 0 of the other node ([`peers`]).
+//! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations
+//! while members are down are in [`owed_truncations`]. What nodes ask each other for this goes to shard 0 of the other
+//! node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
 //! a crash in the middle of it; then it takes effect again, which changes nothing more.

@@ -1,10 +1,11 @@
 //! Operations that move data, as this node begins and awaits them on shard 0.
 //!
-//! 1. Who gains something follows from the members, the schema and the operation (`operations::ring_changes`). The proposal names
-//!    these nodes, and is refused if members or schema have changed meanwhile; then it is worked out anew.
+//! 1. Who gains something follows from the members, the schema and the operation (`operations::ring_changes`). The
+//!    proposal names these nodes, and is refused if members or schema have changed meanwhile; then it is worked out
+//!    anew.
 //! 2. While another operation is under way, a new one waits for its turn.
-//! 3. The nodes that gain something fetch it by themselves ([`super::receiving`]). After the last of them the leader of the
-//!    group ends the operation ([`super::settling`]).
+//! 3. The nodes that gain something fetch it by themselves ([`super::receiving`]). After the last of them the leader of
+//!    the group ends the operation ([`super::settling`]).
 
 use super::leaving::RingError;
 use crate::operations::ring_changes::receivers;

@@ -6,7 +6,8 @@
 //!
 //! 1. The barrier of the epoch since which data is read from its new places ([`super::barrier`]).
 //! 2. Of each range that moves, a majority of the nodes that had it must have passed it: what these refuse, no request
-//!    of an older epoch can do without them. Where a dead node is taken out, the others had the range and still have it.
+//!    of an older epoch can do without them. Where a dead node is taken out, the others had the range and still have
+//!    it.
 //! 3. [`Command::Settle`].
 //!
 //! A leader that dies in between is followed by one that goes on.

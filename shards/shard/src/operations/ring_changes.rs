@@ -1,5 +1,5 @@
-//! What the members and operations that the cluster agrees on mean for the placement of data: the nodes, what changes for
-//! them, and who gains something by it.
+//! What the members and operations that the cluster agrees on mean for the placement of data: the nodes, what changes
+//! for them, and who gains something by it.
 
 use crate::messages::admin::RingChanges;
 use crate::shard_state::Shard;

@@ -76,8 +76,8 @@ impl PlacementRegistry {
         self.placement.replace(Rc::new(Placement::changing(topology, schema, &before)));
     }
 
-    /// Places the tables of `schema` on other nodes, while these keyspaces still have another replication. Those that were last announced as alive are alive if they owe no
-    /// truncation, and this one.
+    /// Places the tables of `schema` on other nodes, while these keyspaces still have another replication. Those that
+    /// were last announced as alive are alive if they owe no truncation, and this one.
     pub(crate) fn replace_topology(
         &self,
         mut topology: Topology,
