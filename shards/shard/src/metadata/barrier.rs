@@ -34,6 +34,10 @@ const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
 /// Pause before the others are asked again whether they take this node for alive.
 const SEEN_PAUSE: Duration = Duration::from_millis(50);
+/// How long they may take to say so.
+const SEEN_PATIENCE: Duration = Duration::from_millis(500);
+/// After so long, a node that says nothing counts as dead.
+const SILENT_MAX: Duration = Duration::from_secs(5);
 
 /// What one node asks of another for a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -72,23 +76,26 @@ impl EndOlder {
 }
 
 impl Shard {
-    /// Waits until every live node takes this one for alive, or the deadline has come. A write that waits for a pending
-    /// replica must not find it dead only because it is new. To be called on shard 0.
+    /// Waits until every other node takes this one for alive, or the deadline has come. A write that waits for a pending
+    /// replica must not find it dead only because it is new. Nodes that say nothing for [`SILENT_MAX`] count as dead; what
+    /// this node believes of them does not count, because it is new itself. To be called on shard 0.
     pub(super) async fn seen_by_all(&self, deadline: Instant) {
-        let own = self.host_id();
+        let (own, began) = (self.host_id(), runtime::now());
         while runtime::now() < deadline {
             let topology = self.topology();
-            let others = (0..topology.nodes().len() as u16).map(NodeIndex);
-            let others = others.filter(|at| *at != topology.here() && topology.live().contains(*at));
+            let others = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|at| *at != topology.here());
+            let answered_by = deadline.min(runtime::now().after(SEEN_PATIENCE));
             let ask = |at: NodeIndex| {
                 let topology = &topology;
                 async move {
                     let node = topology.node(at);
-                    let call = self.peers().call(node, PeerLane::Urgent, Verb::IsLive, own.as_bytes(), deadline);
-                    call.await.is_ok_and(|answer| answer == [1])
+                    let call = self.peers().call(node, PeerLane::Urgent, Verb::IsLive, own.as_bytes(), answered_by);
+                    call.await.ok().map(|answer| answer == [1])
                 }
             };
-            if !join_all(others.map(ask).collect()).await.contains(&false) {
+            let ignores_silence = runtime::now().since(began) > SILENT_MAX;
+            let answers = join_all(others.map(ask).collect()).await;
+            if answers.iter().all(|answer| answer.unwrap_or(ignores_silence)) {
                 return;
             }
             runtime::sleep(SEEN_PAUSE).await;
