@@ -146,6 +146,8 @@ fn a_coordinator_that_crashes_leaves_nothing_behind() {
     assert!((10..100).contains(&network.sent(Verb::ReadRepair)), "it is under way");
     world.crash(0);
     world.announce(&[1, 2]);
+    // What it had sent before arrives.
+    world.wait(Duration::from_secs(2));
     // The others serve, and a repair between them makes equal what each of them was given.
     let others_done = world.on(1, 0, |shard| async move {
         let table = shard.schema().table("k", "t").expect("a table").id;
