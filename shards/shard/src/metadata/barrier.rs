@@ -76,9 +76,9 @@ impl EndOlder {
 }
 
 impl Shard {
-    /// Waits until every other node takes this one for alive, or the deadline has come. A write that waits for a pending
-    /// replica must not find it dead only because it is new. Nodes that say nothing for [`SILENT_MAX`] count as dead; what
-    /// this node believes of them does not count, because it is new itself. To be called on shard 0.
+    /// Waits until every other node takes this one for alive, or the deadline has come. A write that waits for a
+    /// pending replica must not find it dead only because it is new. Nodes that say nothing for [`SILENT_MAX`] count as
+    /// dead; what this node believes of them does not count, because it is new itself. To be called on shard 0.
     pub(super) async fn seen_by_all(&self, deadline: Instant) {
         let (own, began) = (self.host_id(), runtime::now());
         while runtime::now() < deadline {
