@@ -10,12 +10,14 @@ const LEVEL: &str = "QUORUM";
 /// How a step names its level.
 const OWN_LEVEL: &str = "consistency ";
 /// Tables that tell of other nodes or of the replication of system keyspaces.
-const ABOUT_NODES: [&str; 5] = [
+const ABOUT_NODES: [&str; 6] = [
     "FROM system.peers",
     "FROM system_views.gossip_info",
     "FROM system_views.internode_inbound",
     "FROM system_views.internode_outbound",
     "FROM system_schema.keyspaces",
+    // A node that has joined has fetched its ranges.
+    "FROM system_views.streaming",
 ];
 
 /// The file without cases about the number of nodes.
