@@ -116,9 +116,11 @@ impl Gossip {
         })
     }
 
-    /// Begins a round every second and tells cores and clients what changes, until `closing` is set.
+    /// Begins a round every second, greets nodes that join, and tells cores and clients what changes, until `closing` is
+    /// set.
     pub(crate) async fn run(self: Rc<Self>, closing: Latch) {
         let told = runtime::spawn(self.clone().tell(closing.clone()));
+        let greeted = runtime::spawn(self.clone().greet(closing.clone()));
         let mut next_load = runtime::now();
         let mut next = runtime::now();
         loop {
@@ -138,6 +140,43 @@ impl Gossip {
         }
         self.changed.notify();
         told.await;
+        greeted.await;
+    }
+
+    /// Greets members that are not known to live whenever the members change: a node that joins is known to all at once
+    /// then, and knows them. If it is this node that has changed, all others hear of it.
+    async fn greet(self: Rc<Self>, closing: Latch) {
+        let (mut epoch, mut own) = (self.shard.topology().epoch(), self.shard.member_state());
+        while let Either::Right(()) = race(closing.wait(), self.shard.members_changed(epoch)).await {
+            let now = self.shard.member_state();
+            if now != own {
+                self.announce();
+            } else if self.is_running.get() {
+                let unknown = self.members().filter(|member| !self.gossiper.borrow().is_alive(*member)).collect();
+                let messages = self.gossiper.borrow().greet(clocks(), unknown);
+                self.post(messages);
+            }
+            (epoch, own) = (self.shard.topology().epoch(), now);
+        }
+    }
+
+    /// Tells all members at once what has changed about this node.
+    fn announce(&self) {
+        if !self.is_running.get() {
+            return;
+        }
+        let messages = {
+            let mut gossiper = self.gossiper.borrow_mut();
+            own_state::refresh(&mut gossiper, &self.shard);
+            gossiper.greet(clocks(), self.members().collect())
+        };
+        self.post(messages);
+    }
+
+    /// The addresses of the members.
+    fn members(&self) -> impl Iterator<Item = SocketAddr> {
+        let members: Vec<SocketAddr> = self.shard.topology().nodes().iter().map(|node| node.address).collect();
+        members.into_iter()
     }
 
     /// Begins a round and waits until all other members are known to live, at most for [`SETTLE_MAX`]. A node that
@@ -315,6 +354,7 @@ impl Gossip {
         self.is_dirty.set(true);
         self.changed.notify();
         self.set(ApplicationState::RPC_READY, ready_text(is_ready));
+        self.announce();
     }
 
     /// Sets a value of this node, for instance its status.

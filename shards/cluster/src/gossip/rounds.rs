@@ -13,20 +13,31 @@ impl Gossiper {
     /// nodes. `random` gives uniformly distributed numbers. Returns messages and where to send them.
     pub fn tick(&mut self, now: Clocks, random: &mut impl FnMut() -> u64) -> Vec<(SocketAddr, Message)> {
         self.beat();
-        let mut out = Vec::new();
         let targets = self.targets(random);
-        if !targets.is_empty() {
-            let body = Body::Syn {
-                cluster_name: self.options.cluster_name.clone(),
-                partitioner: self.options.partitioner.clone(),
-                digests: self.digests(),
-            };
-            let message = Message::new(now, Duration::ZERO, body);
-            out.extend(targets.into_iter().map(|target| (target, message.clone())));
-        }
+        let out = self.syns(now, targets);
         self.convict(now);
         self.expire(now);
         out
+    }
+
+    /// SYNs to some nodes, this one left out, between rounds: so that what is new about one need not wait until chance
+    /// chooses it.
+    pub fn greet(&self, now: Clocks, mut nodes: Vec<SocketAddr>) -> Vec<(SocketAddr, Message)> {
+        nodes.retain(|address| *address != self.address());
+        self.syns(now, nodes)
+    }
+
+    fn syns(&self, now: Clocks, targets: Vec<SocketAddr>) -> Vec<(SocketAddr, Message)> {
+        if targets.is_empty() {
+            return Vec::new();
+        }
+        let body = Body::Syn {
+            cluster_name: self.options.cluster_name.clone(),
+            partitioner: self.options.partitioner.clone(),
+            digests: self.digests(),
+        };
+        let message = Message::new(now, Duration::ZERO, body);
+        targets.into_iter().map(|target| (target, message.clone())).collect()
     }
 
     /// One live node; a dead one with a probability that grows with their share; a seed if the live one was none, or if

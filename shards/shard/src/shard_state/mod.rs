@@ -472,6 +472,11 @@ impl Shard {
         self.inner.placement.older()
     }
 
+    /// Waits until the nodes are those of a later epoch than `since`.
+    pub async fn members_changed(&self, since: u64) {
+        self.epoch_reached(since + 1).await;
+    }
+
     /// Waits until this core knows the nodes of an epoch, or of a later one.
     pub(crate) async fn epoch_reached(&self, epoch: u64) {
         self.inner.placement.epoch_reached(epoch).await;
