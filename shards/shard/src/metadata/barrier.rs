@@ -6,9 +6,6 @@
 //! 3. Every live node refuses such requests of others from now on. They can only come from a node that was not asked,
 //!    because it was taken for dead: it may have stood still, and go on with what it had begun.
 //!
-//! A request whose time is over may still hold what it was planned by. So the second step ends after
-//! [`REQUEST_TIME_MAX`] in any case: no client is told of a success later than that.
-//!
 //! Body of the verb `EndOlder`:
 //! ```text
 //! epoch u64 (little-endian)
@@ -19,7 +16,7 @@ use crate::messages::{Reply, Request};
 use crate::ports::PeerLane;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
-use cluster::topology::NodeIndex;
+use cluster::topology::{Node, NodeIndex};
 use model::Failure;
 use runtime::Instant;
 use runtime::sync::join_all;
@@ -27,8 +24,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Longer than any request may take: twice Cassandra's longest timeout of requests that are fenced.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(20);
 /// Pause before a core looks again whether older requests have ended.
 const LOOK_PAUSE: Duration = Duration::from_millis(5);
 
@@ -82,19 +77,15 @@ impl Shard {
     pub(super) async fn seen_by_all(&self, deadline: Instant) {
         let (own, began) = (self.host_id(), runtime::now());
         while runtime::now() < deadline {
-            let topology = self.topology();
-            let others = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|at| *at != topology.here());
+            let mut others = self.topology().nodes().to_vec();
+            others.retain(|node| node.host_id != own);
             let answered_by = deadline.min(runtime::now().after(SEEN_PATIENCE));
-            let ask = |at: NodeIndex| {
-                let topology = &topology;
-                async move {
-                    let node = topology.node(at);
-                    let call = self.peers().call(node, PeerLane::Urgent, Verb::IsLive, own.as_bytes(), answered_by);
-                    call.await.ok().map(|answer| answer == [1])
-                }
+            let ask = |node: Node| async move {
+                let call = self.peers().call(&node, PeerLane::Urgent, Verb::IsLive, own.as_bytes(), answered_by);
+                call.await.ok().map(|answer| answer == [1])
             };
             let ignores_silence = runtime::now().since(began) > SILENT_MAX;
-            let answers = join_all(others.map(ask).collect()).await;
+            let answers = join_all(others.into_iter().map(ask).collect()).await;
             if answers.iter().all(|answer| answer.unwrap_or(ignores_silence)) {
                 return;
             }
@@ -104,8 +95,7 @@ impl Shard {
 
     /// Waits until this core has ended the requests that it planned before `epoch`.
     pub(crate) async fn older_ended(&self, epoch: u64) -> Result<(), Failure> {
-        let until = runtime::now().after(REQUEST_TIME_MAX);
-        while self.older_topologies().in_use(epoch) && runtime::now() < until {
+        while self.older_topologies().in_use(epoch, runtime::now()) {
             let _pass = self.enter()?;
             runtime::sleep(LOOK_PAUSE).await;
         }

@@ -22,7 +22,7 @@ use std::time::Duration;
 use uuid::Uuid;
 
 /// How long nodes may take to end older requests, before the barrier is tried again.
-const BARRIER_TIMEOUT: Duration = Duration::from_secs(60);
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to take a report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a step has failed.

@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// How often a node looks whether it leads, if nothing else has changed.
 const PERIOD: Duration = Duration::from_millis(200);
 /// How long nodes may take to end older requests, before the barrier is tried again.
-const BARRIER_TIMEOUT: Duration = Duration::from_secs(60);
+const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to agree.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Pause after a step has failed.

@@ -56,18 +56,17 @@ impl Shard {
     /// Waits until every node that is not down has applied the entry at `epoch` of the metadata log, or
     /// `deadline` has come. Returns a warning for each that has not confirmed it.
     pub(crate) async fn confirm(&self, epoch: u64, deadline: Instant) -> Vec<String> {
-        let topology = self.topology();
-        let asked = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|at| *at != topology.here());
-        let ask = |at: NodeIndex| {
-            let topology = &topology;
-            async move {
-                let node = topology.node(at);
-                let warning = || format!("Node /{} has not confirmed the change of the schema in time", node.address);
-                let is_live = topology.live().contains(at);
-                (!self.confirmed_by(node, is_live, epoch, deadline).await).then(warning)
-            }
+        // Not the topology, which counts as in use by a request as long as it is held.
+        let asked: Vec<(Node, bool)> = {
+            let topology = self.topology();
+            let others = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|at| *at != topology.here());
+            others.map(|at| (topology.node(at).clone(), topology.live().contains(at))).collect()
         };
-        join_all(asked.map(ask).collect()).await.into_iter().flatten().collect()
+        let ask = |(node, is_live): (Node, bool)| async move {
+            let warning = || format!("Node /{} has not confirmed the change of the schema in time", node.address);
+            (!self.confirmed_by(&node, is_live, epoch, deadline).await).then(warning)
+        };
+        join_all(asked.into_iter().map(ask).collect()).await.into_iter().flatten().collect()
     }
 }
 

@@ -88,7 +88,7 @@ impl PlacementRegistry {
             // A fence of before this start is forgotten, and was at most here.
             self.older.raise_fence(topology.epoch());
         }
-        self.older.add(&self.topology());
+        self.older.add(&self.topology(), runtime::now());
         self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
         topology.set_live(|node| self.is_live(node.host_id));
         self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before)));
