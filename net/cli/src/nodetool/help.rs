@@ -29,8 +29,14 @@ pub(super) fn overview() -> String {
     out
 }
 
+/// The description of `bootstrap`, the only command that has commands of its own.
+const BOOTSTRAP: &str = include_str!("commands/bootstrap.txt");
+
 /// Returns the description of one command.
 pub(super) fn of(command: &Command) -> String {
+    if command.name == "bootstrap" {
+        return BOOTSTRAP.into();
+    }
     let mut out = String::from("NAME\n");
     wrap(&mut out, INDENT, INDENT, words(&format!("nodetool {} - {}", command.name, command.about)));
     out.push_str("\nSYNOPSIS\n");
@@ -97,7 +103,8 @@ fn wrap(out: &mut String, first: usize, further: usize, units: Vec<String>) {
     out.extend(std::iter::repeat_n(' ', first));
     for (at, unit) in units.iter().enumerate() {
         if at > 0 {
-            if column + 1 + unit.len() > WIDTH {
+            // A word that is longer than a line stays where it is.
+            if column + 1 + unit.len() > WIDTH && further + unit.len() <= WIDTH {
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', further));
                 // The indentation of continuation lines does not count, as in Cassandra.

@@ -6,7 +6,9 @@ use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::OperationKind;
 use cluster::topology::NodeIndex;
 use model::TokenRange;
+use model::token::RingPosition;
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// How long an operation waits for its turn.
@@ -19,6 +21,12 @@ pub struct RebuildRequest {
     pub data_center: Option<String>,
     /// The keyspace; `None`: all.
     pub keyspace: Option<String>,
+    /// Ranges of it as `(TOKEN,TOKEN]`, several with commas between; `None`: all that the node has.
+    pub tokens: Option<String>,
+    /// The addresses of the nodes that may be asked; `None`: any.
+    pub sources: Option<Vec<IpAddr>>,
+    /// Whether nodes of this node's data centre are not asked.
+    pub excludes_local: bool,
 }
 
 impl Shard {
@@ -74,10 +82,22 @@ impl Shard {
                 topology.data_centers().join(",")
             )));
         }
-        let may_give = |node: &NodeIndex| {
-            *node != topology.here()
-                && topology.live().contains(*node)
-                && request.data_center.as_ref().is_none_or(|name| topology.node(*node).data_center == *name)
+        let here = topology.node(topology.here());
+        if request.excludes_local && request.data_center.as_ref() == Some(&here.data_center) {
+            let text = "Cannot set source data center to be local data center, when excludeLocalDataCenter flag is set";
+            return Err(RingError::Unsupported(text.into()));
+        }
+        let may_give = |at: &NodeIndex| {
+            let node = topology.node(*at);
+            *at != topology.here()
+                && topology.live().contains(*at)
+                && request.data_center.as_ref().is_none_or(|name| node.data_center == *name)
+                && request.sources.as_ref().is_none_or(|sources| sources.contains(&node.address.ip()))
+                && !(request.excludes_local && node.data_center == here.data_center)
+        };
+        let wanted = match &request.tokens {
+            Some(text) => self.wanted_ranges(text)?,
+            None => vec![TokenRange::FULL],
         };
         let mut parts = Vec::new();
         let replicated = schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local());
@@ -86,7 +106,19 @@ impl Shard {
         {
             let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
             let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
-            for range in placed.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&topology.here())) {
+            for (limits, range) in
+                wanted.iter().flat_map(|limits| placed.ranges(limits).map(move |range| (limits, range)))
+            {
+                if !range.nodes.contains(&topology.here()) {
+                    if request.tokens.is_none() {
+                        continue;
+                    }
+                    return Err(RingError::Failed(format!(
+                        "The specified range {} is not a range that is owned by this node. Please ensure that all token \
+                         ranges specified to be rebuilt belong to this node.",
+                        request.tokens.as_deref().unwrap_or_default()
+                    )));
+                }
                 // A range of which this is the only replica has no source.
                 if range.nodes.len() == 1 {
                     continue;
@@ -95,7 +127,7 @@ impl Shard {
                     let text = "Unable to find sufficient sources for streaming range in keyspace";
                     return Err(RingError::Failed(format!("{text} {}", keyspace.name)));
                 };
-                ranges.entry(source).or_default().push(range.within(&TokenRange::FULL));
+                ranges.entry(source).or_default().push(range.within(limits));
             }
             for (source, ranges) in ranges {
                 let source = topology.node(source).host_id;
@@ -103,6 +135,26 @@ impl Shard {
             }
         }
         Ok(parts)
+    }
+
+    /// Ranges as `rebuild` is given them.
+    fn wanted_ranges(&self, text: &str) -> Result<Vec<TokenRange>, RingError> {
+        let malformed = || RingError::Failed(format!("Unexpected token ranges: {text}"));
+        let mut ranges = Vec::new();
+        for range in text.trim().trim_end_matches(']').split("],") {
+            let (start, end) =
+                range.trim().strip_prefix('(').and_then(|range| range.split_once(',')).ok_or_else(malformed)?;
+            let token = |text: &str| self.partitioner().parse_token(text.trim()).map_err(|_| malformed());
+            let (start, end) = (token(start)?, token(end)?);
+            let position = |token| Some(RingPosition { token, is_after: true });
+            if start < end {
+                ranges.push(TokenRange { start: position(start), end: position(end) });
+            } else {
+                ranges.push(TokenRange { start: position(start), end: None });
+                ranges.push(TokenRange { start: None, end: position(end) });
+            }
+        }
+        Ok(ranges)
     }
 
     /// The ranges of a keyspace that this node has, or is going to have.

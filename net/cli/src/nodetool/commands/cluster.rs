@@ -86,7 +86,7 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "bootstrap",
         about: "Monitor/manage node's bootstrap process",
-        options: &[],
+        options: &[Choice { names: &["-f", "--force"], value: None, about: "" }],
         arguments: Some(Arguments { synopsis: "resume", title: "resume", about: "Resume bootstrap streaming" }),
         arguments_max: 1,
     },
@@ -112,15 +112,32 @@ pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "rebuild",
         about: "Rebuild data by streaming from other nodes (similarly to bootstrap)",
-        options: &[Choice {
-            names: &["-ks", "--keyspace"],
-            value: Some("specific_keyspace"),
-            about: "Use -ks to rebuild specific keyspace.",
-        }],
+        options: &[
+            Choice {
+                names: &["-ks", "--keyspace"],
+                value: Some("specific_keyspace"),
+                about: "Use -ks to rebuild specific keyspace.",
+            },
+            Choice {
+                names: &["-s", "--sources"],
+                value: Some("specific_sources"),
+                about: "Use -s to specify hosts that this node should stream from when -ts is used. Multiple hosts should be separated using commas (e.g. 127.0.0.1,127.0.0.2,...)",
+            },
+            Choice {
+                names: &["-ts", "--tokens"],
+                value: Some("specific_tokens"),
+                about: "Use -ts to rebuild specific token ranges, in the format of \"(start_token_1,end_token_1],(start_token_2,end_token_2],...(start_token_n,end_token_n]\".",
+            },
+            Choice {
+                names: &["--exclude-local-dc"],
+                value: None,
+                about: "Use --exclude-local-dc to exclude nodes in local data center as source for streaming.",
+            },
+        ],
         arguments: Some(Arguments {
             synopsis: "<src-dc-name>",
             title: "<src-dc-name>",
-            about: "Name of DC from which to select sources for streaming. By default, pick any DC",
+            about: "Name of DC from which to select sources for streaming. By default, pick any DC (except local DC when --exclude-local-dc is set)",
         }),
         arguments_max: 1,
     },

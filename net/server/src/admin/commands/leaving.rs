@@ -58,7 +58,22 @@ pub(crate) async fn rebuild(node: &NodeState, request: &Request) -> Result<(), C
     {
         return Err(CommandError::Failed(format!("Keyspace [{name}] does not exist.")));
     }
-    let asked = RebuildRequest { data_center: request.arguments.first().cloned(), keyspace };
+    let hosts = |text: &str| -> Result<Vec<IpAddr>, CommandError> {
+        let host = |host: &str| {
+            host.trim().parse().map_err(|_| CommandError::Failed(format!("{host}: Name or service not known")))
+        };
+        text.split(',').map(host).collect()
+    };
+    let asked = RebuildRequest {
+        data_center: request.arguments.first().cloned(),
+        keyspace,
+        tokens: request.option("-ts").map(str::to_owned),
+        sources: request.option("-s").map(hosts).transpose()?,
+        excludes_local: request.has("--exclude-local-dc"),
+    };
+    if asked.keyspace.is_none() && asked.tokens.is_some() {
+        return usage("Cannot specify tokens without keyspace.");
+    }
     node.shard.rebuild(&asked).await.map_err(|error| match error {
         RingError::Unsupported(text) => CommandError::Usage(text),
         RingError::Failed(text) => CommandError::Failed(text),
@@ -66,12 +81,14 @@ pub(crate) async fn rebuild(node: &NodeState, request: &Request) -> Result<(), C
 }
 
 /// `bootstrap resume`: a node that joins goes on by itself, whatever stopped it, so there is nothing to resume.
-pub(crate) fn bootstrap(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+pub(crate) fn bootstrap(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     match request.arguments.first().map(String::as_str) {
-        Some("resume") if node.shard.member_state() == Some(MemberState::Normal) => {
-            Err(CommandError::Failed("'nodetool bootstrap resume' is disabled.".into()))
+        Some("resume") if node.shard.member_state() == Some(MemberState::Joining) => Ok(()),
+        Some("resume") if request.has("-f") => {
+            out.push_str("Node is already bootstrapped.\n");
+            Ok(())
         }
-        Some("resume") => Ok(()),
+        Some("resume") => Err(CommandError::Failed("'nodetool bootstrap resume' is disabled.".into())),
         _ => usage("Required parameters are missing: resume"),
     }
 }

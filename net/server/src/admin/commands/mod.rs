@@ -69,7 +69,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "decommission" => leaving::decommission(node, request, out).await,
         "move" => leaving::move_to(node, request).await,
         "rebuild" => leaving::rebuild(node, request).await,
-        "bootstrap" => leaving::bootstrap(node, request),
+        "bootstrap" => leaving::bootstrap(node, request, out),
         "removenode" => leaving::remove_node(node, request, out).await,
         "assassinate" => leaving::assassinate(node, request).await,
         "recoveragreement" => leaving::recover(node, request, out).await,
