@@ -113,16 +113,21 @@ impl Cluster {
         line.split_whitespace().rev().nth(1).expect("an id").to_owned()
     }
 
-    /// Waits until `status` of a node is as `is_so` says.
-    fn until(&self, number: usize, what: &str, is_so: impl Fn(&str) -> bool) {
+    /// Waits until what a command of a node says is as `is_so` says.
+    fn until_said(&self, number: usize, command: &str, what: &str, is_so: impl Fn(&str) -> bool) {
         let began = Instant::now();
         loop {
-            let (exit, status, _) = self.tool(number, &["status"]);
-            if exit == 0 && is_so(&status) {
+            let (exit, said, _) = self.tool(number, &[command]);
+            if exit == 0 && is_so(&said) {
                 return;
             }
-            assert!(began.elapsed() < PATIENCE, "node {number} never says {what}:\n{status}");
+            assert!(began.elapsed() < PATIENCE, "node {number} never says {what}:\n{said}");
         }
+    }
+
+    /// Waits until `status` of a node is as `is_so` says.
+    fn until(&self, number: usize, what: &str, is_so: impl Fn(&str) -> bool) {
+        self.until_said(number, "status", what, is_so);
     }
 
     fn until_letters(&self, number: usize, letters: &str, address: &str) {
@@ -323,6 +328,11 @@ async fn three_nodes_say_what_cassandra_says() {
         let load = |line: &str| line.split_whitespace().nth(2).map(str::to_owned);
         let is_told = |line: &str| load(line).is_none_or(|load| load != "?");
         cluster.until(asked, "every load", |status| status.lines().filter(|line| line.starts_with("UN")).all(is_told));
+    }
+    // And that clients are served.
+    for asked in 1..=3 {
+        let is_told = |said: &str| said.matches("RPC_READY").count() == 3 && !said.contains("BOOT");
+        cluster.until_said(asked, "gossipinfo", "that all serve clients", is_told);
     }
     let ids: Vec<String> = (1..=3).map(|number| cluster.host_id(1, number)).collect();
     let mut differences = Vec::new();
