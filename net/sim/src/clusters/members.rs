@@ -43,6 +43,8 @@ pub(super) struct Member {
     /// Where its wall clock is, microseconds from where it was at its start.
     pub(super) clock_moved: i64,
     cores: usize,
+    /// Options that it has besides those of all nodes, `name=value`.
+    options: Vec<String>,
 }
 
 impl Member {
@@ -94,6 +96,11 @@ impl Cluster {
 
     /// Starts one more node.
     pub(super) fn add_node(&mut self) {
+        self.add_node_with(Vec::new());
+    }
+
+    /// Starts one more node, with options of its own.
+    pub(super) fn add_node_with(&mut self, options: Vec<String>) {
         let id = NodeId(FIRST + self.started);
         self.started += 1;
         self.members.push(Member {
@@ -104,6 +111,7 @@ impl Cluster {
             is_wiped: false,
             clock_moved: 0,
             cores: 0,
+            options,
         });
         self.start(self.members.len() - 1);
     }
@@ -119,7 +127,7 @@ impl Cluster {
             format!("rpc_address={address}"),
             "commitlog_segment_size=1MiB".to_string(),
         ];
-        options.extend(self.options.iter().cloned());
+        options.extend(self.options.iter().chain(&member.options).cloned());
         if self.centres == DataCentres::Two {
             options.push("endpoint_snitch=GossipingPropertyFileSnitch".to_owned());
         }

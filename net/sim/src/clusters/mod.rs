@@ -16,11 +16,12 @@
 //! many nodes take.
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`), and so are those of which one node is
-//! slow (`slow_node`).
+//! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`).
 //!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
 
 mod agreement;
+mod elastic;
 mod members;
 mod nemesis;
 mod nodetool;
@@ -37,7 +38,7 @@ mod verdict;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
 pub use planted::Planted;
-pub use replicated::{run_decisions, run_replicated, run_replicated_planted};
+pub use replicated::{run_decisions, run_elastic, run_replicated, run_replicated_planted};
 pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
 pub use run::{run_cluster, run_crash_while_joining, run_leave_of_one_of_two, run_missed_change, run_planted};

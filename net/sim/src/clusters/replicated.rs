@@ -7,7 +7,8 @@
 //!    answer is judged as if there were one node: what a read at QUORUM shows is what writes at QUORUM have left.
 //!    Three more clients send one kind of requests each: logged batches, deletions, and reads and writes at other
 //!    levels that overlap.
-//! 3. When the faults have ended, the judges look at everything (`verdict`).
+//! 3. In an elastic run each round also has an operation on the ring (`elastic`).
+//! 4. When the faults have ended, the judges look at everything (`verdict`).
 
 use super::members::{Cluster, SEEDS_MAX, START_MAX};
 use super::nemesis::Fault;
@@ -58,34 +59,43 @@ pub(super) struct ReplicatedRun {
     pub(super) clients: u8,
     /// Whether clients send conditional changes and SERIAL reads alone, and no bug is planted.
     only_decides: bool,
+    /// Whether nodes join, leave and are replaced.
+    is_elastic: bool,
     pub(super) planted: Option<Planted>,
     /// Whether hints are delivered only after the clients have left.
     pub(super) holds_hints_back: bool,
     /// Whether no node has ended or failed with hints that it had not written yet.
     pub(super) keeps_hints: bool,
     pub(super) report: ReplicatedReport,
+    /// How many replicas the keyspace has whose number changes.
+    pub(super) factor: u32,
 }
 
 /// Runs one seed to its verdict.
 pub fn run_replicated(seed: u64) -> ReplicatedReport {
-    run(seed, Work::Everything, None)
+    run(seed, Work::Everything, None, false)
+}
+
+/// Runs one seed to its verdict, with an operation on the ring in every round.
+pub fn run_elastic(seed: u64) -> ReplicatedReport {
+    run(seed, Work::Everything, None, true)
 }
 
 /// Runs one seed with a bug to its verdict.
 pub fn run_replicated_planted(seed: u64, planted: Planted) -> ReplicatedReport {
     let work = if planted == Planted::ForgetfulAcceptors { Work::Registers } else { Work::Everything };
-    run(seed, work, Some(planted))
+    run(seed, work, Some(planted), false)
 }
 
 /// Runs one seed to its verdict, with as many clients as there may be that send conditional changes and SERIAL reads
 /// alone, and more faults.
 pub fn run_decisions(seed: u64) -> ReplicatedReport {
-    run(seed, Work::Registers, None)
+    run(seed, Work::Registers, None, false)
 }
 
-fn run(seed: u64, work: Work, planted: Option<Planted>) -> ReplicatedReport {
+fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
-    cluster.centres = if cluster.rng.below(4) == 0 { DataCentres::Two } else { DataCentres::One };
+    cluster.centres = if cluster.rng.below(4) == 0 && !is_elastic { DataCentres::Two } else { DataCentres::One };
     if planted == Some(Planted::NoHints) {
         cluster.options.push("hinted_handoff_enabled=false".to_owned());
     }
@@ -109,10 +119,12 @@ fn run(seed: u64, work: Work, planted: Option<Planted>) -> ReplicatedReport {
         world,
         clients,
         only_decides,
+        is_elastic,
         planted,
         holds_hints_back,
         keeps_hints: true,
         report: ReplicatedReport::default(),
+        factor: FACTOR,
     };
     let violation = run.play().err().or_else(|| run.world.borrow().violation.clone());
     let world = run.world.borrow();
@@ -150,8 +162,19 @@ impl ReplicatedRun {
         self.finish()
     }
 
-    /// A fault of one node, or of the network, and a time without any.
+    /// A fault of one node, or of the network, and a time without any. In an elastic run an operation on the ring begins
+    /// before the fault and ends after it.
     fn round(&mut self) -> Result<(), String> {
+        let operation = if self.is_elastic { self.begin_operation()? } else { None };
+        self.strike()?;
+        if let Some(operation) = operation {
+            self.finish_operation(operation)?;
+        }
+        self.settle()
+    }
+
+    /// A fault of one node, or of the network, and its end.
+    fn strike(&mut self) -> Result<(), String> {
         // Clients were paused, and the fault is to meet requests under way.
         let calm = Duration::from_millis(self.cluster.rng.below(CALM_MILLIS_MAX));
         self.cluster.sim.run_until(calm, || false);
@@ -172,8 +195,7 @@ impl ReplicatedRun {
             self.cluster.sim.pause(victim, pause);
             self.report.faults += 1;
             self.cluster.sim.run_until(pause, || false);
-            self.pass_time()?;
-            return self.settle();
+            return self.pass_time();
         }
         fault.begin(&mut self.cluster.sim, &nodes);
         self.keeps_hints &= !matches!(fault, Fault::Crash(_) | Fault::FailingDisk(..));
@@ -206,8 +228,7 @@ impl ReplicatedRun {
         self.cluster.start_all();
         self.cluster.all_ready("a round")?;
         self.hold_hints_back()?;
-        self.pass_time()?;
-        self.settle()
+        self.pass_time()
     }
 
     fn crash(&mut self, node: NodeId) {
@@ -236,7 +257,7 @@ impl ReplicatedRun {
     }
 
     /// Nodes forget at their starts that they are to hold hints back.
-    fn hold_hints_back(&mut self) -> Result<(), String> {
+    pub(super) fn hold_hints_back(&mut self) -> Result<(), String> {
         if self.holds_hints_back { self.command_all("pausehandoff", &[]) } else { Ok(()) }
     }
 

@@ -23,6 +23,14 @@ pub struct ReplicatedReport {
     pub converged: u64,
     /// Crashes of nodes.
     pub crashes: u64,
+    /// Nodes that joined while clients sent requests.
+    pub joins: u64,
+    /// Nodes that left.
+    pub leaves: u64,
+    /// Nodes that died and were replaced.
+    pub replaced: u64,
+    /// Changes of the number of replicas.
+    pub replicated: u64,
     /// Cuts and disturbances of the network, slow disks, pauses of processes.
     pub faults: u64,
     /// The faults in their order, each with when it began, virtual milliseconds.
@@ -50,6 +58,10 @@ impl SeedReport for ReplicatedReport {
             (&mut self.deletions, other.deletions),
             (&mut self.converged, other.converged),
             (&mut self.crashes, other.crashes),
+            (&mut self.joins, other.joins),
+            (&mut self.leaves, other.leaves),
+            (&mut self.replaced, other.replaced),
+            (&mut self.replicated, other.replicated),
             (&mut self.faults, other.faults),
             (&mut self.events, other.events),
         ] {
@@ -60,9 +72,11 @@ impl SeedReport for ReplicatedReport {
     fn totals(&self) -> String {
         let ReplicatedReport { nodes, answered, reads_checked, decisions, batches, deletions, .. } = self;
         let ReplicatedReport { converged, crashes, faults, events, .. } = self;
+        let ReplicatedReport { joins, leaves, replaced, replicated, .. } = self;
         format!(
             "{nodes} nodes in all; {answered} statements, {reads_checked} reads checked, {decisions} decisions, {batches} \
-             batches, {deletions} deletions; {crashes} crashes, {faults} other faults; {converged} runs with equal \
+             batches, {deletions} deletions; {joins} joins, {leaves} leaves, {replaced} nodes replaced, {replicated} \
+             changes of replication; {crashes} crashes, {faults} other faults; {converged} runs with equal \
              replicas before any repair; {events} events"
         )
     }
