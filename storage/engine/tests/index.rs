@@ -399,6 +399,33 @@ fn a_snapshot_has_the_files_of_indexes() {
     });
 }
 
+/// The directory of an index goes when no core knows the index any more, whatever a snapshot still links from it.
+#[test]
+fn a_snapshot_leaves_out_an_index_that_is_dropped_meanwhile() {
+    let mut outcomes = [0, 0];
+    for pause in 0..50 {
+        let left_out = run(&mut calm(8), move || async move {
+            let store = Rc::new(start(small(), &[indexed()]).await);
+            build(&store).await;
+            write_rows(&store, 0..5, 10).await;
+            store.flush(table(1).id).await.expect("flushed");
+            let linking = runtime::spawn({
+                let store = store.clone();
+                async move { store.link_snapshot(table(1).id, "s").await }
+            });
+            runtime::sleep(Duration::from_millis(2 * pause)).await;
+            store.add_table(table(1), Home::ByToken);
+            store.remove_index(&table(1), "of_a").await.expect("removed");
+            store.prepare_index(&table(1), "of_a").await.expect("cleared");
+            let files = linking.await.expect("linked");
+            assert!(files.iter().any(|file| !file.starts_with('.')), "{files:?}");
+            !files.iter().any(|file| file.starts_with(".of_a/"))
+        });
+        outcomes[usize::from(left_out)] += 1;
+    }
+    assert!(outcomes.iter().all(|count| *count > 0), "{outcomes:?}");
+}
+
 #[test]
 fn values_have_a_length() {
     use engine::index::{TooLong, VALUE_BYTES_MAX, too_long};

@@ -2,7 +2,7 @@
 //!
 //! `TABLE/snapshots/TAG/`, as Cassandra lays it out, in each data directory that has SSTables of the table:
 //! 1. Every shard links what it serves ([`crate::Store::link_snapshot`]), after a flush; a view that is held keeps its
-//!    files.
+//!    files. An index that is dropped meanwhile is left out.
 //! 2. One shard writes `schema.cql` and, last of all, `manifest.json` into the first data directory ([`write()`]). A
 //!    snapshot without it was cut off.
 //! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
@@ -12,7 +12,7 @@
 
 use crate::data_directories::DataDirectories;
 use crate::error::Error;
-use crate::index::directory_name;
+use crate::index::{IndexState, directory_name};
 use crate::sstables::directory::{directories_of, entries};
 use crate::sstables::sstable_files::SstableFiles;
 use crate::tables::Tables;
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 /// Longest tag, in bytes: that of a file's name.
 pub const TAG_BYTES_MAX: usize = 255;
@@ -100,11 +101,18 @@ pub(crate) async fn link_table(
         let linked = match link_sstables(tables, files, index.id(), &targets).await {
             // Dropped meanwhile.
             Err(Error::UnknownTable(_)) => continue,
+            // The same, and its directory was cleared. What was linked is of no use, nor in anybody's way.
+            Err(Error::Io(error)) if is_nothing(&error) && !is_current(tables, table, index) => continue,
             linked => linked?,
         };
         names.extend(linked.into_iter().map(|name| format!("{own}/{name}")));
     }
     Ok(names)
+}
+
+/// Whether the table still has this index, and not one of the same name that was made later.
+fn is_current(tables: &Tables, table: TableId, index: &Rc<IndexState>) -> bool {
+    tables.indexes_of(table).iter().any(|now| Rc::ptr_eq(now, index))
 }
 
 /// Links the SSTables of one table, or index, into the directory among `targets` that is in their data directory, and
