@@ -103,8 +103,8 @@ fn wrap(out: &mut String, first: usize, further: usize, units: Vec<String>) {
     out.extend(std::iter::repeat_n(' ', first));
     for (at, unit) in units.iter().enumerate() {
         if at > 0 {
-            // A word that is longer than a line stays where it is.
-            if column + 1 + unit.len() > WIDTH && further + unit.len() <= WIDTH {
+            // A word that is wider than the screen stays where it is, as in Cassandra.
+            if column + 1 + unit.len() > WIDTH && unit.len() <= WIDTH {
                 out.push('\n');
                 out.extend(std::iter::repeat_n(' ', further));
                 // The indentation of continuation lines does not count, as in Cassandra.

@@ -162,8 +162,8 @@ impl ReplicatedRun {
         self.finish()
     }
 
-    /// A fault of one node, or of the network, and a time without any. In an elastic run an operation on the ring begins
-    /// before the fault and ends after it.
+    /// A fault of one node, or of the network, and a time without any. In an elastic run an operation on the ring
+    /// begins before the fault and ends after it.
     fn round(&mut self) -> Result<(), String> {
         let operation = if self.is_elastic { self.begin_operation()? } else { None };
         self.strike()?;
