@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """How long a node takes to start and to join, and three nodes to agree on changes of the schema.
 
-    python3 bench/cluster/agreement.py HELENUS [--directory DIR]
+    CASSANDRA=SCRIPT python3 bench/cluster/agreement.py HELENUS [--directory DIR]
 
-Prints, and ends with 1 if the nodes do not hold the same tables at the end:
+Measures Cassandra in the same way, after Helenus, if CASSANDRA names the script that nodes.py describes. Prints, and ends with 1 if the nodes of Helenus do not hold the same tables at the end:
 
 - from the start of a node to the answer of its first SELECT: of a new data directory, and of one that was started before;
 - from the start of a second and of a third node until the first one knows it as NORMAL and ready for clients;
@@ -15,6 +15,7 @@ import argparse
 import asyncio
 import collections
 import ipaddress
+import os
 import shutil
 import signal
 import statistics
@@ -24,8 +25,8 @@ import time
 import cql
 from nodes import PATIENCE, Cluster
 
-STARTS, JOINS = 11, 5
-TABLES, TABLES_AT_ONCE, CLIENTS_PER_NODE = 200, 1000, 3
+STARTS, JOINS, JOINS_OF_CASSANDRA = 11, 5, 1
+TABLES, TABLES_OF_CASSANDRA, TABLES_AT_ONCE, CLIENTS_PER_NODE = 200, 40, 1000, 3
 ALREADY_EXISTS = 0x2400
 STEP_SECONDS = 0.002
 
@@ -94,7 +95,7 @@ async def create(connection, prefix, count):
     print(f"CREATE TABLE, {prefix}: median {statistics.median(times):.1f} ms, 95% {times[count * 95 // 100]:.1f}, most {times[-1]:.1f}", flush=True)
 
 
-async def with_a_dead_node(cluster, connection):
+async def with_a_dead_node(cluster, connection, tables):
     dead, witness = cluster.nodes[-1], cluster.nodes[0]
     dead.end(signal.SIGKILL)
     killed = time.monotonic()
@@ -105,7 +106,7 @@ async def with_a_dead_node(cluster, connection):
 
     await until(is_down, 0.1)
     print(f"DOWN {time.monotonic() - killed:.1f} s after kill -9")
-    await create(connection, "down", TABLES)
+    await create(connection, "down", tables)
     dead.start()
     await until(lambda: answers(dead))
 
@@ -148,32 +149,41 @@ async def at_once(cluster):
     return await are_equal(cluster) and set(refusals) <= {"already exists"}
 
 
-async def measure(arguments):
-    alone = Cluster(arguments.helenus, f"{arguments.directory}/alone", count=1)
-    await starts(alone)
+async def measure(new_cluster, rounds, tables):
     times = []
-    for turn in range(JOINS):
-        cluster = Cluster(arguments.helenus, f"{arguments.directory}/three")
+    for turn in range(rounds):
+        cluster = new_cluster()
         try:
             connection = await join(cluster, times)
-            if turn + 1 < JOINS:
+            if turn + 1 < rounds:
                 continue
             joins = ", ".join(f"{seconds:.2f}" for seconds in sorted(times))
             print(f"joined after {joins} s", flush=True)
             await connection.query("CREATE KEYSPACE d WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}")
-            await create(connection, "idle", TABLES)
+            await create(connection, "idle", tables)
             is_agreed = await at_once(cluster)
-            await with_a_dead_node(cluster, connection)
-            return is_agreed and await are_equal(cluster)
+            await with_a_dead_node(cluster, connection, tables)
+            return await are_equal(cluster) and is_agreed
         finally:
             cluster.stop()
+
+
+async def measure_all(arguments):
+    await starts(Cluster(arguments.helenus, f"{arguments.directory}/alone", count=1))
+    is_agreed = await measure(lambda: Cluster(arguments.helenus, f"{arguments.directory}/three"), JOINS, TABLES)
+    if script := os.environ.get("CASSANDRA"):
+        print("Cassandra:", flush=True)
+        await measure(
+            lambda: Cluster.of_cassandra(script, f"{arguments.directory}/cassandra"), JOINS_OF_CASSANDRA, TABLES_OF_CASSANDRA
+        )
+    return is_agreed
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("helenus")
     parser.add_argument("--directory", default="/tmp/helenus-agreement")
-    sys.exit(0 if asyncio.run(measure(parser.parse_args())) else 1)
+    sys.exit(0 if asyncio.run(measure_all(parser.parse_args())) else 1)
 
 
 if __name__ == "__main__":

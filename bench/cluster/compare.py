@@ -9,14 +9,12 @@ key. One server after the other; the other one does not run. Both write their co
 default. Also prints how long CREATE TABLE takes on the idle cluster, by one client of one node (median of 40), and the highest
 rate of reads and writes with a 99th percentile below 10 ms.
 
-CASSANDRA names a script with the verbs `start DIR IP` and `stop DIR IP`, which heeds SEEDS, HEAP and JMX and writes the id of
-the process to DIR/pid."""
+CASSANDRA names the script that nodes.py describes."""
 import argparse
 import asyncio
 import json
 import os
 import re
-import shutil
 import statistics
 import subprocess
 import time
@@ -40,56 +38,23 @@ ATTEMPTS, AGREEMENT_SECONDS = 4, 2
 CREATE = f"CREATE KEYSPACE ddl WITH replication = {REPLICATION}"
 
 
-class Helenus:
-    name = "Helenus"
-
-    def __init__(self, binary, directory):
-        options = ["--cores", "1", "--memory", "1G", "-D", "commitlog_sync=periodic"]
-        self.cluster = Cluster(binary, f"{directory}/helenus", "127.0.78.", COUNT, options)
-        self.addresses = [node.address for node in self.cluster.nodes]
-
-    def start(self):
-        self.cluster.start()
-
-    def stop(self):
-        self.cluster.stop()
+class Server:
+    def __init__(self, name, cluster):
+        self.name, self.cluster = name, cluster
+        self.addresses = [node.address for node in cluster.nodes]
 
     @property
     def pids(self):
         return [node.pid for node in self.cluster.nodes]
 
 
-class Cassandra:
-    name = "Cassandra"
+def helenus(binary, directory):
+    options = ["--cores", "1", "--memory", "1G", "-D", "commitlog_sync=periodic"]
+    return Server("Helenus", Cluster(binary, f"{directory}/helenus", "127.0.78.", COUNT, options))
 
-    def __init__(self, script, directory):
-        self.script, self.directory = script, f"{directory}/cassandra"
-        self.addresses = [f"127.0.79.{at + 1}" for at in range(COUNT)]
-        shutil.rmtree(self.directory, ignore_errors=True)
-        self.started = []
 
-    def run(self, verb, at):
-        heap = os.environ.get("HEAP", "1G")
-        environment = dict(os.environ, SEEDS=self.addresses[0], HEAP=heap, JMX=str(7790 + at))
-        command = [self.script, verb, f"{self.directory}/n{at}", self.addresses[at]]
-        subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
-
-    def start(self):
-        for at in range(COUNT):
-            self.started.append(at)
-            self.run("start", at)
-
-    def stop(self):
-        for at in reversed(self.started):
-            self.run("stop", at)
-
-    @property
-    def pids(self):
-        pids = []
-        for at in range(COUNT):
-            with open(f"{self.directory}/n{at}/pid") as file:
-                pids.append(int(file.read()))
-        return pids
+def cassandra(script, directory):
+    return Server("Cassandra", Cluster.of_cassandra(script, f"{directory}/cassandra", count=COUNT))
 
 
 async def create_tables(address):
@@ -156,15 +121,15 @@ def main():
     times = ["--duration", f"{arguments.seconds}s", "--warmup", f"{arguments.warmup}s"]
     servers = []
     if arguments.only != "cassandra":
-        servers.append(Helenus(arguments.helenus, arguments.directory))
+        servers.append(helenus(arguments.helenus, arguments.directory))
     if arguments.only != "helenus":
-        servers.append(Cassandra(os.environ["CASSANDRA"], arguments.directory))
+        servers.append(cassandra(os.environ["CASSANDRA"], arguments.directory))
     for server in servers:
         try:
-            server.start()
+            server.cluster.start()
             measure(arguments.helenus, server, times, arguments.directory)
         finally:
-            server.stop()
+            server.cluster.stop()
 
 
 if __name__ == "__main__":

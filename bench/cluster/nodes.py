@@ -1,4 +1,4 @@
-"""Three nodes of Helenus on loopback addresses, as processes that can be killed, stopped, cut off and started again."""
+"""Nodes of Helenus and of Cassandra on loopback addresses, as processes that can be killed, stopped, cut off and started again."""
 import os
 import shutil
 import signal
@@ -23,6 +23,10 @@ class Node:
     def pid(self):
         return self.process.pid
 
+    @property
+    def is_running(self):
+        return self.process is not None and self.process.poll() is None
+
     def send(self, number):
         self.process.send_signal(number)
 
@@ -32,6 +36,47 @@ class Node:
 
     def nodetool(self, *arguments):
         command = [self.binary, "nodetool", "-h", self.address, *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+
+
+class CassandraNode:
+    """A node of Cassandra. The script has the verbs `start DIR IP` and `nodetool DIR ARGUMENTS`, heeds SEEDS, HEAP and JMX, and
+    writes the id of the process to DIR/pid."""
+
+    def __init__(self, script, directory, address, seed, jmx):
+        self.script, self.directory, self.address, self.starting = script, directory, address, None
+        self.environment = dict(os.environ, SEEDS=seed, HEAP=os.environ.get("HEAP", "1G"), JMX=str(jmx))
+
+    def start(self):
+        if os.path.exists(f"{self.directory}/pid"):
+            os.remove(f"{self.directory}/pid")
+        command = [self.script, "start", self.directory, self.address]
+        self.starting = subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL)
+
+    @property
+    def pid(self):
+        with open(f"{self.directory}/pid") as file:
+            return int(file.read())
+
+    @property
+    def is_running(self):
+        try:
+            os.kill(self.pid, 0)
+            return True
+        except (OSError, ValueError):
+            return self.starting is not None and self.starting.poll() is None
+
+    def send(self, number):
+        os.kill(self.pid, number)
+
+    def end(self, number=signal.SIGTERM):
+        self.starting.wait()
+        self.send(number)
+        while self.is_running:
+            time.sleep(0.05)
+
+    def nodetool(self, *arguments):
+        command = [self.script, "nodetool", self.directory, *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
 
 
@@ -45,6 +90,15 @@ class Cluster:
             Node(binary, f"{directory}/n{at + 1}", address, addresses[0], options) for at, address in enumerate(addresses)
         ]
 
+    @classmethod
+    def of_cassandra(cls, script, directory, prefix="127.0.79.", count=3):
+        cluster = cls(None, directory, prefix, 0)
+        addresses = [f"{prefix}{at + 1}" for at in range(count)]
+        cluster.nodes = [
+            CassandraNode(script, f"{directory}/n{at + 1}", address, addresses[0], 7790 + at) for at, address in enumerate(addresses)
+        ]
+        return cluster
+
     def start(self):
         for at, node in enumerate(self.nodes):
             node.start()
@@ -52,15 +106,15 @@ class Cluster:
 
     def stop(self):
         for node in reversed(self.nodes):
-            if node.process and node.process.poll() is None:
+            if node.is_running:
                 node.send(signal.SIGCONT)
                 node.end()
 
     def is_whole(self, nodes):
         """Whether each of them says that all are up and normal."""
         for node in nodes:
-            if node.process.poll() is not None:
-                raise RuntimeError(f"{node.address} has ended with {node.process.returncode}: {node.directory}/log")
+            if not node.is_running:
+                raise RuntimeError(f"{node.address} has ended: {node.directory}/log")
             status = node.nodetool("status")
             up = sum(line.startswith("UN") for line in status.stdout.splitlines())
             if status.returncode or up != len(nodes):
