@@ -15,6 +15,11 @@ fn three(sim: &mut Sim) -> [Started; 3] {
     })
 }
 
+/// The number of nodes that vote on the metadata, as `nodetool describecluster` tells.
+fn voters(described: &str) -> usize {
+    described.lines().find_map(|line| line.strip_prefix("\tVoters: ")).map_or(0, |list| list.split(", ").count())
+}
+
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}";
 
 #[test]
@@ -54,6 +59,12 @@ fn a_minority_refuses_changes_of_the_schema_in_time_and_goes_on_with_data() {
 fn a_node_whose_disk_fails_under_the_metadata_log_ends_and_the_others_go_on() {
     let mut sim = Sim::new(42, Options { buggify: false, ..Options::default() });
     let [_one, two, _three] = three(&mut sim);
+    // One of two voters would be no majority.
+    run(&mut sim, || async {
+        while voters(&tool(ONE, "describecluster", &[], &[]).await) < 3 {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+    });
     sim.set_disk_fault(TWO, |call, _| call.writes().then(|| io::Error::other("the disk is gone")));
     run(&mut sim, || async {
         let mut one = client(ONE).await;

@@ -263,7 +263,7 @@ fn d8_a_receiver_that_crashes_runs_the_plan_again() {
 fn s9_a_table_that_is_truncated_meanwhile_stays_empty() {
     // On the sender alone, on the receiver alone, on both: as a TRUNCATE reaches one after the other.
     for order in [&[0][..], &[1], &[0, 1], &[1, 0]] {
-        for at in [1, 15, 40] {
+        for at in [1, 15, 30] {
             let mut world = world(&[2, 2], |_| {});
             fill(&mut world, 0..60);
             let plan = plan(&world, 1, &[TokenRange::FULL]);
