@@ -141,10 +141,10 @@ pub(super) const KEYS: &[Key] = &[
     unused("otc_coalescing_window_us", INTEGER, "200", "messages are sent as soon as the socket takes them"),
     unused("back_pressure_enabled", FLAG, "false", "without effect in Cassandra 5.0 too"),
     unused("back_pressure_strategy", CLASS, "", "without effect in Cassandra 5.0 too"),
-    unused("log_out_of_token_range_requests", FLAG, "true", "a node owns every token"),
-    unused("reject_out_of_token_range_requests", FLAG, "false", "a node owns every token"),
+    unused("log_out_of_token_range_requests", FLAG, "true", "requests for tokens of other nodes are not logged"),
+    unused("reject_out_of_token_range_requests", FLAG, "false", "requests for tokens of other nodes are not logged"),
     refused("default_keyspace_rf", INTEGER, "1", "a replication factor is always given in CQL"),
-    unused("ideal_consistency_level", CONSISTENCY, "", "the one replica has every acknowledged write"),
+    unused("ideal_consistency_level", CONSISTENCY, "", "no metric tells which writes miss a level"),
     unused("force_optimized_index_status_format", FLAG, "false", "nodes do not gossip the state of indexes"),
     read(
         "storage_compatibility_mode",
