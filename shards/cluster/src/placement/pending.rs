@@ -9,7 +9,7 @@
 //! pending by it has become natural.
 
 use super::ring::{Ranges, RingRange};
-use crate::topology::{LiveNodes, NodeIndex, Topology};
+use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::token::{RingPosition, TokenRange};
 use model::{RingToken, Token};
 use smallvec::SmallVec;
@@ -34,8 +34,8 @@ pub struct Gain {
     pub range: TokenRange,
     /// The nodes that have it now, its owner first.
     pub natural: Vec<NodeIndex>,
-    /// The one of them whose place the receiver takes, and which will not have it any more. None if the range gets more
-    /// replicas than it had, or fewer.
+    /// The one of them, of the same data centre, whose place the receiver takes, and which will not have it any more.
+    /// None if the range gets more replicas than it had, or fewer.
     pub replaces: Option<NodeIndex>,
 }
 
@@ -99,8 +99,9 @@ impl PendingRanges {
     }
 }
 
-/// What nodes gain when the ranges of a keyspace become others. Ranges do not wrap around.
-pub(super) fn gains(natural: &Ranges, next: &Ranges) -> Vec<Gain> {
+/// What nodes gain when the ranges of a keyspace become others; `center` tells where a node is. Ranges do not wrap
+/// around.
+pub(super) fn gains(natural: &Ranges, next: &Ranges, center: impl Fn(NodeIndex) -> DataCenter) -> Vec<Gain> {
     let mut gains: Vec<Gain> = Vec::new();
     let ends = joint_ends(natural, next);
     // The piece that wraps around is two: one before the first end, one after the last.
@@ -111,12 +112,16 @@ pub(super) fn gains(natural: &Ranges, next: &Ranges) -> Vec<Gain> {
             None => ranges.first().to_vec(),
         };
         let (before, later) = (of(natural), of(next));
-        let losing: Vec<NodeIndex> = missing(&later, &before).to_vec();
+        let mut losing = missing(&later, &before);
         let range = RingRange { after, until, nodes: &before }.within(&TokenRange::FULL);
-        for (rank, receiver) in missing(&before, &later).into_iter().enumerate() {
-            // With fewer replicas than before, what one node had is not enough: the majority that acknowledged a write
-            // may be those whose place nobody takes.
-            let replaces = losing.get(rank).copied().filter(|_| before.len() <= later.len());
+        for receiver in missing(&before, &later) {
+            let is_there = |node: &NodeIndex| center(*node) == center(receiver);
+            let count = |nodes: &[NodeIndex]| nodes.iter().copied().filter(is_there).count();
+            // With fewer replicas than before, in all or in its data centre, what one node had is not enough: the
+            // majority that acknowledged a write may be those whose place nobody takes.
+            let is_one_for_one = before.len() <= later.len() && count(&before) <= count(&later);
+            let paired = losing.iter().position(is_there).filter(|_| is_one_for_one);
+            let replaces = paired.map(|at| losing.remove(at));
             // Neighbouring pieces with the same nodes are one range.
             let adjoins = |gain: &Gain| {
                 gain.receiver == receiver

@@ -128,11 +128,25 @@ fn subsets(nodes: &[NodeIndex]) -> Vec<Vec<NodeIndex>> {
 fn a_range_that_gets_fewer_replicas_is_fetched_from_a_majority() {
     let on = |nodes: &[u16]| Ranges::everything_on(nodes.iter().copied().map(NodeIndex).collect());
     let replaced = |before: &[u16], later: &[u16]| -> Vec<Option<u16>> {
-        gains(&on(before), &on(later)).iter().map(|gain| gain.replaces.map(|node| node.0)).collect()
+        gains(&on(before), &on(later), |_| DataCenter(0)).iter().map(|gain| gain.replaces.map(|node| node.0)).collect()
     };
     assert_eq!(replaced(&[0, 1, 2], &[3, 1, 2]), [Some(0)]);
     assert_eq!(replaced(&[0, 1], &[3, 1, 2]), [Some(0), None]);
     assert_eq!(replaced(&[0, 1, 2], &[3]), [None], "a write may be on 1 and 2 alone");
+}
+
+/// A write that LOCAL_QUORUM acknowledged in one data centre is not on a node that loses its range in another one.
+#[test]
+fn nobody_takes_the_place_of_a_node_of_another_data_center() {
+    let on = |nodes: &[u16]| Ranges::everything_on(nodes.iter().copied().map(NodeIndex).collect());
+    // Nodes 0 to 3 are in the first data centre, the others in the second.
+    let pairs = |before: &[u16], later: &[u16]| -> Vec<(u16, Option<u16>)> {
+        let gains = gains(&on(before), &on(later), |node| DataCenter(node.0 / 4));
+        gains.iter().map(|gain| (gain.receiver.0, gain.replaces.map(|node| node.0))).collect()
+    };
+    assert_eq!(pairs(&[0, 1, 2, 4], &[0, 4, 5, 6]), [(5, None), (6, None)]);
+    assert_eq!(pairs(&[0, 1, 4, 5], &[3, 1, 4, 6]), [(3, Some(0)), (6, Some(5))]);
+    assert_eq!(pairs(&[0, 1, 2, 4], &[3, 4, 5, 6]), [(3, None), (5, None), (6, None)]);
 }
 
 #[test]
