@@ -326,7 +326,12 @@ impl Command {
                 Ok(())
             }
             Command::Join { host_id, member } => join(metadata, *host_id, member),
-            Command::FinishJoin { host_id } => advance(metadata, *host_id, MemberState::Joining, MemberState::Normal),
+            Command::FinishJoin { host_id } => {
+                if let Some(other) = metadata.operations.values().next() {
+                    return Err(Rejected::OperationUnderWay(Box::new(other.kind.clone())));
+                }
+                advance(metadata, *host_id, MemberState::Joining, MemberState::Normal)
+            }
             Command::Restart { host_id, member } => restart(metadata, *host_id, member),
             Command::Leave { host_id } => {
                 if normal_but(metadata, *host_id) == 0 {

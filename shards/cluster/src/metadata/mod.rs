@@ -128,10 +128,17 @@ impl Metadata {
         self.members.iter().find(|(_, member)| member.address == address).map(|(id, member)| (*id, &**member))
     }
 
-    /// The member that has a token in its textual form.
+    /// The member that has a token in its textual form, or is going to have it by a move that is under way.
     pub fn owner_of(&self, token: &str) -> Option<Uuid> {
-        let has = |member: &Member| member.tokens.iter().any(|own| own == token);
-        self.members.iter().find(|(_, member)| has(member)).map(|(id, _)| *id)
+        let has = |tokens: &[String]| tokens.iter().any(|own| own == token);
+        let owner = self.members.iter().find(|(_, member)| has(&member.tokens)).map(|(id, _)| *id);
+        let moving = || {
+            self.operations.values().find_map(|operation| match &operation.kind {
+                OperationKind::Move { host_id, tokens } if has(tokens) => Some(*host_id),
+                _ => None,
+            })
+        };
+        owner.or_else(moving)
     }
 
     /// The members in the order of their host ids, as nodes that own ranges. Members that are joining have no tokens

@@ -13,7 +13,8 @@
 //! If the nodes change in between, what each one gains is another thing: then all nodes are receivers, and what was
 //! reported before is void ([`Operation::since`]).
 //!
-//! Invariants: there is at most one operation at a time; a member that is `Leaving` or `Moving` has one about it.
+//! Invariants: there is at most one operation at a time; a member that is `Leaving` or `Moving` has one about it, but
+//! for one that left by [`Command::Leave`](super::Command::Leave), which moves no data: only older entries have it.
 
 use super::{Member, MemberState, Metadata, Rejected};
 use crate::replication::ReplicationBefore;
@@ -322,8 +323,20 @@ impl Metadata {
     /// Takes a member out, and with it the operations about it. What others gain by those that remain is another thing
     /// then.
     pub(super) fn forget_member(&mut self, host_id: Uuid) {
+        let is_about_it = |operation: &Operation| operation.kind.is_about(host_id);
+        let had_no_part = !self.operations.values().any(is_about_it)
+            && self.members.get(&host_id).is_some_and(|member| member.state == MemberState::Joining);
         self.members.remove(&host_id);
-        self.operations.retain(|_, operation| !operation.kind.is_about(host_id));
+        self.operations.retain(|_, operation| !is_about_it(operation));
+        if had_no_part {
+            // It had no data, and nobody gains less or more without it.
+            for operation in self.operations.values_mut() {
+                operation.receivers.remove(&host_id);
+            }
+            let under_way: Vec<u64> = self.operations.keys().copied().collect();
+            under_way.into_iter().for_each(|id| self.switch_if_received(id));
+            return;
+        }
         let all: BTreeSet<Uuid> = self.members.keys().copied().collect();
         for operation in self.operations.values_mut().filter(|operation| operation.stage != Stage::Settled) {
             (operation.since, operation.receivers, operation.stage) = (self.epoch, all.clone(), Stage::Fetching);

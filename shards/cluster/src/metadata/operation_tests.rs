@@ -115,6 +115,51 @@ fn one_operation_waits_for_another() {
 }
 
 #[test]
+fn a_node_does_not_enter_the_ring_beside_an_operation() {
+    let mut metadata = three();
+    take(&mut metadata, join(4, &["40"]));
+    let joins = OperationKind::Join { host_id: id(3) };
+    let command = begin(&metadata, joins.clone(), &[3]);
+    take(&mut metadata, command);
+    let operation = metadata.epoch;
+    let enters = Command::FinishJoin { host_id: id(4) };
+    assert_eq!(refusal(&metadata, &enters), Rejected::OperationUnderWay(Box::new(joins)));
+    let report = received(&metadata, operation, 3);
+    take(&mut metadata, report);
+    settle(&mut metadata, operation);
+    take(&mut metadata, enters);
+}
+
+#[test]
+fn a_token_to_which_a_node_moves_is_taken() {
+    let mut metadata = three();
+    let moves = OperationKind::Move { host_id: id(2), tokens: vec!["25".into()] };
+    let command = begin(&metadata, moves, &[1]);
+    take(&mut metadata, command);
+    let owner = metadata.members[&id(2)].address;
+    assert_eq!(refusal(&metadata, &join(4, &["25"])), Rejected::TokenTaken { token: "25".into(), owner });
+    take(&mut metadata, join(5, &["26"]));
+}
+
+/// Hours of fetching do not begin anew because a node that waited for its turn has gone.
+#[test]
+fn a_node_that_had_no_part_yet_goes_without_a_trace() {
+    let mut metadata = three();
+    take(&mut metadata, join(4, &["40"]));
+    let command = begin(&metadata, OperationKind::Leave { host_id: id(2) }, &[1, 4]);
+    take(&mut metadata, command);
+    let operation = metadata.epoch;
+    take(&mut metadata, Command::Remove { host_id: id(3) });
+    let now = &metadata.operations[&operation];
+    assert_eq!((now.since, now.stage), (operation, Stage::Fetching));
+    assert_eq!(now.receivers, BTreeSet::from([id(1), id(4)]));
+    let report = received(&metadata, operation, 1);
+    take(&mut metadata, report);
+    take(&mut metadata, Command::Remove { host_id: id(4) });
+    assert_eq!(metadata.operations[&operation].stage, Stage::Switched, "nobody else has to report");
+}
+
+#[test]
 fn a_node_that_leaves_is_removed_by_itself() {
     let mut metadata = after(&[create(), join(2, &["20"]), Command::FinishJoin { host_id: id(2) }]);
     let leaves = begin(&metadata, OperationKind::Leave { host_id: id(2) }, &[1]);
