@@ -7,7 +7,7 @@ use crate::messages::admin::RingChanges;
 use crate::operations::ring_changes::{changes_of, nodes_here};
 use crate::schema::local;
 use crate::shard_state::Shard;
-use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate};
+use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, Stage};
 use consensus::{StateMachine, StoreError};
 use model::{Failure, RingToken};
 use runtime::sync::join_all;
@@ -49,6 +49,18 @@ impl Machine {
         }
         let (version, timestamp) = (snapshot.metadata.schema_version, snapshot.metadata.schema_timestamp);
         step::adopt_version(&self.shard, version, timestamp).await.map_err(failed)
+    }
+
+    /// Stores the operations of `after` with what is current: the schema changes before the entry is stored as a whole,
+    /// and a node that starts again in between must know which replicas have the data. It applies the entry again, to
+    /// the same effect, because an operation that fetches gives way to the change of the same keyspace.
+    async fn store_operations(&self, current: &Metadata, after: &Metadata) -> Result<(), StoreError> {
+        let shard = &self.shard;
+        let mut stored = Metadata { operations: after.operations.clone(), ..current.clone() };
+        stored.operations.values_mut().for_each(|operation| operation.stage = Stage::Fetching);
+        let row = stored_metadata::written(&shard.schema(), current, &stored, shard.clock().timestamp());
+        shard.store().apply(row, true).await.map_err(|error| StoreError(error.to_string()))?;
+        shard.store().sync().await.map_err(|error| StoreError(error.to_string()))
     }
 
     /// Stores `metadata` and makes them the current ones; places data on their members.
@@ -101,13 +113,18 @@ pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), Stor
     Ok(())
 }
 
-/// Keeps the replicas of keyspaces whose replication is about to change in the schema.
+/// Keeps the replicas of keyspaces whose replication is about to change in the schema, and the pending replicas that
+/// the operations under way have on this node: `metadata` become current only after the schema has changed.
 async fn keep_replicas(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
     let topology = shard.topology();
     if metadata.operations.is_empty() || !metadata.members.contains_key(&shard.host_id()) {
         return Ok(());
     }
-    let changes = RingChanges { next_tokens: Vec::new(), ..changes_of(metadata, shard.partitioner()) };
+    let current = shard.metadata().current();
+    let changes = RingChanges {
+        replication_before: metadata.replication_before(),
+        ..changes_of(&current, shard.partitioner())
+    };
     shard.switch_changing_topology(topology.nodes().to_vec(), changes, topology.epoch()).await.map_err(failed)
 }
 
@@ -130,6 +147,7 @@ impl StateMachine for Machine {
             (Ok(()), Command::Replicate { update, .. }) => {
                 // Else requests would go to the new replicas as if these had the data already.
                 keep_replicas(&self.shard, &metadata).await?;
+                self.store_operations(&current, &metadata).await?;
                 self.change_schema(update).await.map_err(failed)?;
             }
             (Ok(()), Command::Create { keyspaces, .. }) => {
