@@ -116,8 +116,8 @@ impl Gossip {
         })
     }
 
-    /// Begins a round every second, greets nodes that join, and tells cores and clients what changes, until `closing` is
-    /// set.
+    /// Until `closing` is set, begins a round every second, greets nodes that join, and tells cores and clients what
+    /// changes.
     pub(crate) async fn run(self: Rc<Self>, closing: Latch) {
         let told = runtime::spawn(self.clone().tell(closing.clone()));
         let greeted = runtime::spawn(self.clone().greet(closing.clone()));
@@ -292,8 +292,8 @@ impl Gossip {
             if let Err(failure) = self.shard.switch_live_nodes(live).await {
                 tracing::warn!(%failure, "not all cores know who is alive");
             }
-            let topology = self.shard.topology();
             let events = {
+                let topology = self.shard.topology();
                 let gossiper = self.gossiper.borrow();
                 let view = |address: SocketAddr| NodeView {
                     is_up: gossiper.is_alive(address),
@@ -313,9 +313,9 @@ impl Gossip {
         if !self.config.prefers_local {
             return;
         }
-        let topology = self.shard.topology();
-        let here = topology.here();
         let told: BTreeMap<SocketAddr, SocketAddr> = {
+            let topology = self.shard.topology();
+            let here = topology.here();
             let gossiper = self.gossiper.borrow();
             let local = |node: &Node| {
                 let state = gossiper.state(node.address)?;

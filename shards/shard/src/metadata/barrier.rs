@@ -109,13 +109,14 @@ impl Shard {
     }
 
     /// Makes sure that no request has an effect that was planned before the members were those of `epoch`, an entry
-    /// that this node has applied. To be called on shard 0. Returns the host ids of the nodes that refuse such requests
-    /// now; `None` if a live node could not be brought to that before the deadline.
+    /// that this node has applied. To be called on shard 0. Returns the host ids of the nodes that have ended such
+    /// requests of their own and refuse those of others now; `None` if a live node could not be brought to that before
+    /// the deadline.
     pub(crate) async fn end_older(&self, epoch: u64, deadline: Instant) -> Option<BTreeSet<Uuid>> {
         if !self.confirm(epoch, deadline).await.is_empty() {
             return None;
         }
-        let mut passed = BTreeSet::new();
+        let mut passed: Option<BTreeSet<Uuid>> = None;
         for fence in [false, true] {
             let asked = EndOlder { epoch, fence };
             let topology = self.topology();
@@ -124,7 +125,13 @@ impl Shard {
             let nodes: Vec<_> = others.map(|at| topology.node(at).clone()).collect();
             // Else this node would wait for itself.
             drop(topology);
-            passed = nodes.iter().map(|node| node.host_id).chain([self.host_id()]).collect();
+            let asked_now: BTreeSet<Uuid> =
+                nodes.iter().map(|node| node.host_id).chain([self.host_id()]).collect();
+            // One that has come to life in between has not ended what it had begun itself.
+            passed = Some(match passed {
+                None => asked_now,
+                Some(before) => before.intersection(&asked_now).copied().collect(),
+            });
             let ask = |node| async move {
                 self.peers().call(&node, PeerLane::Urgent, Verb::EndOlder, &asked.encode(), deadline).await.is_ok()
             };
@@ -133,7 +140,7 @@ impl Shard {
                 return None;
             }
         }
-        Some(passed)
+        passed
     }
 }
 

@@ -14,7 +14,7 @@ use super::membership::{announce_restart, check_unchanged, create, own_member};
 use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
 use crate::config::ReplaceAddress;
 use crate::ports::PeerLane;
-use crate::shard_state::Shard;
+use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;
 use crate::verbs::Verb;
 use cluster::gossip::{ClockOffset, Clocks};
@@ -22,7 +22,7 @@ use cluster::metadata::{Command, MemberState, Metadata, OperationKind, Rejected}
 use cluster::topology::{Node, NodeIndex};
 use model::ShardMap;
 use runtime::sync::join_all;
-use runtime::{Class, Instant};
+use runtime::Class;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
@@ -41,6 +41,10 @@ const SEARCH_TIMEOUT: Duration = Duration::from_secs(30);
 const SEEN_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long the cluster may take to make this node a part of it.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
+/// How long a node that joins waits for its turn: others may have much to fetch.
+const JOIN_TURN_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How often a node that waits until it may finish its join looks again, if nothing it knows of has changed.
+const TURN_PERIOD: Duration = Duration::from_secs(1);
 /// How long a member that starts again waits to hear what it missed.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -87,6 +91,7 @@ impl Shard {
         if let Some(replace) = self.config().replace_address
             && self.metadata().current().members.contains_key(&self.host_id())
             && self.metadata().current().operation_of(self.host_id()).is_none()
+            && self.member_state() != Some(MemberState::Joining)
         {
             if !replace.first_boot {
                 let text = "Cannot replace address with a node that is already bootstrapped";
@@ -108,7 +113,7 @@ impl Shard {
     }
 
     /// Makes this node part of the ring if it is not, and if `join_ring` says so.
-    async fn enter_ring_as_configured(&self, deadline: Instant) -> Result<(), StartError> {
+    async fn enter_ring_as_configured(&self) -> Result<(), StartError> {
         if self.member_state() != Some(MemberState::Joining) {
             return Ok(());
         }
@@ -116,24 +121,31 @@ impl Shard {
             tracing::info!("Not joining ring as requested. Use `nodetool join` to initiate ring joining");
             return Ok(());
         }
-        self.enter_ring(deadline).await.map_err(|error| {
+        self.enter_ring().await.map_err(|error| {
             let (RingError::Unsupported(text) | RingError::Failed(text)) = error;
             StartError::Failed(format!("the node did not become part of the ring: {text}"))
         })
     }
 
     /// Makes this node, a joining member, part of the ring: with the data of its ranges, if `auto_bootstrap` says so.
-    /// `deadline` is that of the agreement; fetching the data takes as long as it takes.
-    async fn enter_ring(&self, deadline: Instant) -> Result<(), RingError> {
+    async fn enter_ring(&self) -> Result<(), RingError> {
         let host_id = self.host_id();
         if self.config().auto_bootstrap {
             tracing::info!("JOINING: Starting to bootstrap...");
-            self.bootstrap(deadline).await?;
+            self.bootstrap().await?;
             tracing::info!("Bootstrap completed for tokens {:?}", self.own_tokens());
         }
         tracing::info!("JOINING: Finish joining ring");
-        if self.member_state() == Some(MemberState::Joining) {
-            self.metadata().propose(&Command::FinishJoin { host_id }, deadline).await?;
+        while self.member_state() == Some(MemberState::Joining) {
+            let seen = self.metadata().current().epoch;
+            let deadline = runtime::now().after(JOIN_TIMEOUT);
+            match self.metadata().propose(&Command::FinishJoin { host_id }, deadline).await {
+                // Others gain and lose ranges now.
+                Err(ProposalError::Rejected(Rejected::OperationUnderWay(_))) => {
+                    runtime::timeout(TURN_PERIOD, self.metadata().wait_for(seen + 1)).await;
+                }
+                proposed => drop(proposed?),
+            }
         }
         let own: SocketAddr = self.config().storage_address();
         tracing::info!("Node /{own} state jump to NORMAL");
@@ -141,7 +153,7 @@ impl Shard {
     }
 
     /// Fetches what this node, a joining member, is going to own, and owns it then.
-    async fn bootstrap(&self, deadline: Instant) -> Result<(), RingError> {
+    async fn bootstrap(&self) -> Result<(), RingError> {
         let host_id = self.host_id();
         while self.member_state() == Some(MemberState::Joining) {
             let under_way = self.metadata().current().operation_of(host_id).map(|(id, _)| id);
@@ -149,7 +161,7 @@ impl Shard {
                 Some(id) => id,
                 None => {
                     self.seen_by_all(runtime::now().after(SEEN_TIMEOUT)).await;
-                    self.begin_operation(self.entrance(), deadline).await?
+                    self.begin_operation(self.entrance(), runtime::now().after(JOIN_TURN_TIMEOUT)).await?
                 }
             };
             self.operation_received(id).await;
@@ -183,21 +195,23 @@ impl Shard {
             return Ok(false);
         }
         tracing::info!("Joining ring by operator request");
-        self.enter_ring(runtime::now().after(JOIN_TIMEOUT)).await?;
+        self.enter_ring().await?;
         Ok(true)
     }
 
     /// The version of the schema that each other node that is believed to be alive serves; `None` if it does not say.
     /// To be called on shard 0.
     pub async fn schema_versions(&self) -> BTreeMap<Uuid, Option<Uuid>> {
-        let topology = self.topology();
-        let nodes = (0..topology.nodes().len() as u16).map(NodeIndex);
-        let asked = nodes.filter(|at| *at != topology.here() && topology.live().contains(*at));
-        let ask = |at: NodeIndex| {
-            let node = topology.node(at);
-            async move { (node.host_id, state_of(self, node).await.map(|state| state.state.schema_version)) }
+        let asked: Vec<Node> = {
+            let topology = self.topology();
+            let nodes = (0..topology.nodes().len() as u16).map(NodeIndex);
+            let others = nodes.filter(|at| *at != topology.here() && topology.live().contains(*at));
+            others.map(|at| topology.node(at).clone()).collect()
         };
-        join_all(asked.map(ask).collect()).await.into_iter().collect()
+        let ask = |node: Node| async move {
+            (node.host_id, state_of(self, &node).await.map(|told| told.state.schema_version))
+        };
+        join_all(asked.into_iter().map(ask).collect()).await.into_iter().collect()
     }
 
     /// Hears what was decided while this node was down, if a majority can be reached; else it goes on with what it has,
@@ -378,11 +392,11 @@ async fn join_through(shard: &Shard, seed: SocketAddr) -> Result<(), StartError>
 }
 
 /// Ends what was begun with this node: one that joins, or that stopped before it had joined, becomes part of the ring;
-/// one that stopped while it was leaving stays.
+/// one that stopped while it was leaving goes on with that.
 async fn settle(shard: &Shard) -> Result<(), StartError> {
     check_unchanged(shard, &shard.metadata().current())?;
     match shard.member_state() {
-        Some(MemberState::Joining) => shard.enter_ring_as_configured(runtime::now().after(JOIN_TIMEOUT)).await,
+        Some(MemberState::Joining) => shard.enter_ring_as_configured().await,
         // What had begun goes on.
         Some(MemberState::Leaving) if shard.metadata().current().operation_of(shard.host_id()).is_some() => {
             runtime::spawn_in(Class::Background, leave_further(shard.clone()));

@@ -8,10 +8,11 @@
 //! ([`Shard::hears_that_it_left`]).
 
 use super::joining::is_removed;
+use super::ring_operations::TURN_TIMEOUT;
 use crate::definitions;
 use crate::schema::local;
 use crate::shard_state::{ProposalError, Shard};
-use cluster::metadata::{Command, MemberState, OperationKind, Rejected};
+use cluster::metadata::{Command, MemberState, OperationKind, Rejected, Stage};
 use cluster::topology::NodeIndex;
 use consensus::ProposeError;
 use runtime::Instant;
@@ -23,8 +24,6 @@ use uuid::Uuid;
 
 /// How long the cluster may take to agree on a step.
 const STEP_TIMEOUT: Duration = Duration::from_secs(30);
-/// How long an operation waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How often a node that leaves asks the others whether it has left already.
 const ASK_PERIOD: Duration = Duration::from_secs(2);
 /// How often a node that leaves looks whether it still votes.
@@ -120,6 +119,10 @@ impl Shard {
         if let Some(id) = id {
             self.operation_received(id).await;
         }
+        if !self.has_given_up_its_ranges() {
+            let text = "another operation has taken the place of this one, and the others may lack data of this node";
+            return Err(RingError::Failed(text.into()));
+        }
         tracing::info!("LEAVING: streaming hints to other nodes");
         if let Err(failure) = self.hand_on_hints().await {
             if !force {
@@ -139,6 +142,19 @@ impl Shard {
             self.metadata().set_removed();
         }
         Ok(())
+    }
+
+    /// Whether the others have all that this node, which is leaving, has. While it stood still, they may have taken it
+    /// for dead and begun to remove it; then they still fetch what they gain, and it must not go before.
+    fn has_given_up_its_ranges(&self) -> bool {
+        let (metadata, host_id) = (self.metadata().current(), self.host_id());
+        match metadata.operation_of(host_id) {
+            Some((_, operation)) => {
+                matches!(operation.kind, OperationKind::Leave { .. }) && operation.stage == Stage::Settled
+            }
+            // One that began to leave before leaving moved data has no operation.
+            None => metadata.members.get(&host_id).is_none_or(|own| own.state == MemberState::Leaving),
+        }
     }
 
     /// Waits until this node, which is leaving, is no voter of the metadata log any more: a voter that went would take
@@ -186,9 +202,12 @@ impl Shard {
         if member.state == MemberState::Joining {
             return self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await;
         }
-        let under_way = metadata.operation_of(host_id);
-        let id = match under_way {
+        let id = match metadata.operation_of(host_id) {
             Some((id, operation)) if matches!(operation.kind, OperationKind::Remove { .. }) => id,
+            // It died after the others had fetched all that they gain by its leaving.
+            Some((_, operation)) if operation.stage != Stage::Fetching => {
+                return self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await;
+            }
             _ => {
                 let turn = runtime::now().after(TURN_TIMEOUT);
                 self.begin_operation(OperationKind::Remove { host_id }, turn).await?

@@ -1,6 +1,7 @@
 //! A node that takes another token, and one that fetches again what it should have.
 
 use super::leaving::RingError;
+use super::ring_operations::TURN_TIMEOUT;
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::OperationKind;
@@ -9,10 +10,6 @@ use model::TokenRange;
 use model::token::RingPosition;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::time::Duration;
-
-/// How long an operation waits for its turn.
-const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// What `nodetool rebuild` is asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

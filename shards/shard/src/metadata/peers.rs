@@ -16,7 +16,7 @@ use crate::shard_state::{ProposalError, Shard};
 use crate::verbs::Verb;
 use cluster::allocation::allocate;
 use cluster::metadata::{Command, Member, Rejected};
-use cluster::topology::Node;
+use cluster::topology::{Node, features};
 use consensus::{Transport, Unreachable};
 use model::{Partitioner, RingToken};
 use serde::{Deserialize, Serialize};
@@ -48,7 +48,7 @@ pub(super) struct ClusterState {
 /// A node wants to join.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(super) struct JoinRequest {
-    /// An encoded [`Command::Join`].
+    /// An encoded [`Command::Join`] or [`Command::JoinToReplace`].
     pub(super) command: Vec<u8>,
     /// Which tokens to choose for it; `None` if the command has them.
     pub(super) allocation: Option<Allocation>,
@@ -167,13 +167,12 @@ async fn join_to_replace(shard: &Shard, host_id: Uuid, member: Box<Member>, addr
     {
         return JoinAnswer::NotNow(format!("Cannot replace a live node: /{address}"));
     }
+    if !shard.topology().all_have(features::OPERATIONS) {
+        return JoinAnswer::NotNow("A node of the cluster runs a version that cannot replace nodes".into());
+    }
     let command = Command::JoinToReplace { host_id, member, address };
     match shard.metadata().propose(&command, runtime::now().after(JOIN_TIMEOUT)).await {
         Ok(epoch) => JoinAnswer::Joined(epoch),
-        // It may wait for its turn.
-        Err(ProposalError::Rejected(rejected @ Rejected::OperationUnderWay(_))) => {
-            JoinAnswer::NotNow(rejected.to_string())
-        }
         Err(ProposalError::Rejected(rejected)) => JoinAnswer::Refused(rejected),
         Err(ProposalError::NotMade(text) | ProposalError::Unknown(text)) => JoinAnswer::NotNow(text),
     }

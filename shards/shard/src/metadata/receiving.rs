@@ -4,20 +4,21 @@
 //!
 //! 1. The barrier of the epoch since which the node gains what it gains ([`super::barrier`]): from then on every write
 //!    comes here too, and the sources have all that was acknowledged before.
-//! 2. For every keyspace, the ranges and their sources ([`cluster::placement::Gain::sources`]). If too few replicas are
-//!    alive, wait for more.
+//! 2. For every keyspace, the ranges and their sources ([`cluster::placement::Gain::sources`]), of the nodes that have
+//!    passed the barrier. If these are too few, wait for more.
 //! 3. Fetch ([`crate::stream::fetch`]).
-//! 4. Report. After the report of the last receiver the operation is ended ([`super::settling`]).
+//! 4. Report. After the report of the last receiver data is read from its new places, and the operation is ended
+//!    ([`super::settling`]).
 //!
 //! A step that fails is tried again after a pause, for as long as the operation is under way.
 
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::{Command, Operation, OperationKind};
-use cluster::topology::NodeIndex;
+use cluster::topology::{LiveNodes, NodeIndex};
 use model::TokenRange;
 use runtime::sync::{Either, race};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -58,10 +59,10 @@ pub(crate) async fn keep(shard: Shard) {
 
 /// One attempt at all steps; the error says what is missing.
 async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), String> {
-    if shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await.is_none() {
+    let Some(passed) = shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await else {
         return Err("not all nodes have ended the requests that they began before".into());
-    }
-    let parts = parts(shard, &operation.kind)?;
+    };
+    let parts = parts(shard, &operation.kind, &passed)?;
     if !parts.is_empty() {
         let plan = StreamPlan { id: plan_id(shard, id, operation), operation: purpose(&operation.kind), parts };
         tracing::info!("[Stream #{}] Executing streaming plan for {}", plan.id, plan.operation.text());
@@ -73,23 +74,39 @@ async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), St
             summary.files
         );
     }
+    // Whoever still asks it must not be left without the writes that it gets as long as nobody reads elsewhere.
+    if let Some(back) = taken_out(&operation.kind).filter(|host_id| shard.is_live(*host_id)) {
+        return Err(format!("node {back}, which was down, is alive again"));
+    }
     let report = Command::Received { operation: id, since: operation.since, host_id: shard.host_id() };
     let deadline = runtime::now().after(REPORT_TIMEOUT);
     shard.metadata().propose(&report, deadline).await.map(|_| ()).map_err(|error| format!("{error:?}"))
 }
 
-/// What this node gains in all keyspaces, by source.
-fn parts(shard: &Shard, kind: &OperationKind) -> Result<Vec<StreamPart>, String> {
+/// The node that an operation takes out because it is down.
+fn taken_out(kind: &OperationKind) -> Option<Uuid> {
+    match kind {
+        OperationKind::Remove { host_id } => Some(*host_id),
+        OperationKind::Replace { replaced, .. } => Some(*replaced),
+        _ => None,
+    }
+}
+
+/// What this node gains in all keyspaces, by source: live nodes among those that have passed the barrier.
+fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result<Vec<StreamPart>, String> {
     let placement = shard.placement();
     let topology = placement.topology();
     let schema = shard.schema();
-    let is_about_a_dead_node = matches!(kind, OperationKind::Remove { .. } | OperationKind::Replace { .. });
+    let is_about_a_dead_node = taken_out(kind).is_some();
+    let live = LiveNodes::of(topology, |node| {
+        topology.live().contains(node) && passed.contains(&topology.node(node).host_id)
+    });
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
         let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
         let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
         for gain in placed.gains().into_iter().filter(|gain| gain.receiver == topology.here()) {
-            match gain.sources(topology, topology.live()) {
+            match gain.sources(topology, &live) {
                 Some(sources) => {
                     for source in sources.into_iter().filter(|source| *source != topology.here()) {
                         ranges.entry(source).or_default().push(gain.range.clone());

@@ -18,6 +18,8 @@ use std::time::Duration;
 
 /// How long the cluster may take to agree on the beginning of an operation.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long an operation that an operator waits for waits for its turn.
+pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How often a node that waits for its turn looks again, if nothing it knows of has changed.
 const TURN_PERIOD: Duration = Duration::from_secs(1);
 
@@ -31,6 +33,7 @@ impl Shard {
             let text = "A node of the cluster runs a version that does not move data. Upgrade all nodes first.";
             return Err(RingError::Unsupported(text.into()));
         }
+        let mut is_told = false;
         loop {
             let seen = self.metadata().current();
             let mut begun = Metadata::clone(&seen);
@@ -49,6 +52,14 @@ impl Shard {
                     match self.metadata().propose(&proposal, until).await {
                         Ok(epoch) => return Ok(epoch),
                         Err(ProposalError::Rejected(rejected)) => rejected,
+                        Err(error @ ProposalError::Unknown(_)) => {
+                            // What began all the same must not be left alone.
+                            let changed = self.metadata().wait_for(seen.epoch + 1);
+                            runtime::timeout(AGREEMENT_TIMEOUT, changed).await;
+                            let now = self.metadata().current();
+                            let began = now.operations.iter().find(|(_, operation)| operation.kind == kind);
+                            return began.map(|(id, _)| *id).ok_or_else(|| error.into());
+                        }
                         Err(error) => return Err(error.into()),
                     }
                 }
@@ -60,6 +71,12 @@ impl Shard {
             );
             if !is_a_matter_of_time || runtime::now() >= deadline {
                 return Err(RingError::Unsupported(rejected.to_string()));
+            }
+            if let Rejected::OperationUnderWay(_) = rejected
+                && !is_told
+            {
+                tracing::info!("{kind}, once this has ended: {rejected}");
+                is_told = true;
             }
             let changed = self.metadata().wait_for(seen.epoch + 1);
             runtime::timeout(TURN_PERIOD, changed).await;

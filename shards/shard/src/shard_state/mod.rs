@@ -472,9 +472,11 @@ impl Shard {
         self.inner.placement.older()
     }
 
-    /// Waits until the nodes are those of a later epoch than `since`.
+    /// Waits until the nodes are those of a later epoch than `since`, and the metadata too. To be called on shard 0.
     pub async fn members_changed(&self, since: u64) {
         self.epoch_reached(since + 1).await;
+        // The metadata follow the placement of their members.
+        self.metadata().wait_for(self.epoch()).await;
     }
 
     /// Waits until this core knows the nodes of an epoch, or of a later one.

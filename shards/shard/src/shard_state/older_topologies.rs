@@ -3,27 +3,46 @@
 //! A request holds the topology by which it was planned until it ends. So the requests of older epochs have ended when
 //! nothing holds the older topologies any more: there is nothing to count.
 //!
-//! A request whose time is over may still hold its topology. It does not count any more [`REQUEST_TIME_MAX`] after that
+//! A request whose time is over may still hold its topology. It does not count any more [`request_time_max`] after that
 //! was replaced: no client is told of a success so late.
 
+use crate::config::Config;
 use cluster::topology::Topology;
 use runtime::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use std::time::Duration;
 
-/// Longer than any request may take: twice Cassandra's longest timeout of requests that are fenced.
-const REQUEST_TIME_MAX: Duration = Duration::from_secs(20);
+/// Requests take no longer than this, however short their timeouts are: twice Cassandra's longest one.
+const REQUEST_TIME_FLOOR: Duration = Duration::from_secs(20);
+
+/// Longer than any request takes that reads or writes data.
+pub(crate) fn request_time_max(config: &Config) -> Duration {
+    let timeouts = [
+        config.read_timeout,
+        config.range_timeout,
+        config.write_timeout,
+        config.counter_write_timeout,
+        config.cas_contention_timeout,
+    ];
+    timeouts.into_iter().fold(REQUEST_TIME_FLOOR, |longest, timeout| longest.max(timeout.saturating_mul(2)))
+}
 
 /// Older topologies, and the epoch before which requests are refused for good.
-#[derive(Default)]
 pub(crate) struct OlderTopologies {
+    /// After so long, a request does not count any more.
+    request_time_max: Duration,
     /// Each with the time at which it was replaced.
     topologies: RefCell<Vec<(Weak<Topology>, Instant)>>,
     fence: Cell<u64>,
 }
 
 impl OlderTopologies {
+    /// None, where requests take up to `request_time_max`.
+    pub(crate) fn new(request_time_max: Duration) -> OlderTopologies {
+        OlderTopologies { request_time_max, topologies: RefCell::default(), fence: Cell::default() }
+    }
+
     /// Takes a topology that is about to be replaced.
     pub(crate) fn add(&self, topology: &Rc<Topology>, now: Instant) {
         self.forget(now);
@@ -40,7 +59,7 @@ impl OlderTopologies {
     /// Forgets those that no request uses.
     fn forget(&self, now: Instant) {
         let is_used = |(older, replaced): &(Weak<Topology>, Instant)| {
-            older.strong_count() > 0 && now.since(*replaced) < REQUEST_TIME_MAX
+            older.strong_count() > 0 && now.since(*replaced) < self.request_time_max
         };
         self.topologies.borrow_mut().retain(is_used);
     }
@@ -79,7 +98,7 @@ mod tests {
 
     #[test]
     fn a_topology_is_in_use_while_a_request_holds_it() {
-        let older = OlderTopologies::default();
+        let older = OlderTopologies::new(REQUEST_TIME_FLOOR);
         let (first, second) = (topology(3), topology(5));
         let request = first.clone();
         let now = Instant(7);
@@ -95,17 +114,21 @@ mod tests {
 
     #[test]
     fn a_request_does_not_count_when_its_time_is_over() {
-        let older = OlderTopologies::default();
+        let longest = Duration::from_secs(60);
+        let config = Config { write_timeout: longest / 2, ..Config::default() };
+        assert_eq!(request_time_max(&config), longest);
+        assert_eq!(request_time_max(&Config::default()), REQUEST_TIME_FLOOR);
+        let older = OlderTopologies::new(request_time_max(&config));
         let request = topology(3);
         let replaced = Instant(7);
         older.add(&request, replaced);
-        assert!(older.in_use(4, replaced.after(REQUEST_TIME_MAX - Duration::from_nanos(1))));
-        assert!(!older.in_use(4, replaced.after(REQUEST_TIME_MAX)));
+        assert!(older.in_use(4, replaced.after(longest - Duration::from_nanos(1))));
+        assert!(!older.in_use(4, replaced.after(longest)));
     }
 
     #[test]
     fn a_fence_never_falls() {
-        let older = OlderTopologies::default();
+        let older = OlderTopologies::new(REQUEST_TIME_FLOOR);
         older.raise_fence(7);
         older.raise_fence(4);
         assert_eq!(older.fence(), 7);

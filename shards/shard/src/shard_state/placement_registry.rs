@@ -1,7 +1,7 @@
 //! Where the data of all tables is, as this core sees it: derived from the nodes and from the schema that it serves,
 //! and replaced when either changes. Requests under way go on with the placement that they began with.
 
-use super::older_topologies::OlderTopologies;
+use super::older_topologies::{OlderTopologies, request_time_max};
 use crate::config::Config;
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
@@ -41,7 +41,7 @@ impl PlacementRegistry {
             dynamic_snitch: config.dynamic_snitch,
             placement,
             replication_before: RefCell::default(),
-            older: OlderTopologies::default(),
+            older: OlderTopologies::new(request_time_max(config)),
             live: RefCell::default(),
             owing: RefCell::default(),
             replaced: Condition::default(),
