@@ -14,7 +14,7 @@ use crate::metrics::{InboundMetrics, OutboundMetrics, StrangerMetrics};
 use crate::options::Options;
 use crate::outbound;
 use crate::peer_clock::micros;
-use runtime::sync::{Either, race};
+use runtime::sync::{Either, join_all, race};
 use runtime::{Accepted, Instant};
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
@@ -28,6 +28,8 @@ const PING_EVERY: Duration = Duration::from_secs(5);
 /// A connection that another node dialled is silent for at least this long before it is closed, because that node pings
 /// as its own options say.
 const SILENCE_MIN: Duration = Duration::from_secs(15);
+/// How often [`Links::flush`] looks at what waits for a connection.
+const FLUSH_PAUSE: Duration = Duration::from_millis(5);
 /// How long [`Links::presence`] waits: longer than a round trip to any place.
 const PRESENCE_WAIT: Duration = Duration::from_millis(500);
 
@@ -173,6 +175,35 @@ impl Links {
         if !self.0.closed.is_set() {
             runtime::spawn(inbound::serve(self.0.clone(), accepted));
         }
+    }
+
+    /// Waits until what was sent and answered so far is handed to the system or has failed, for at most `limit`.
+    pub async fn flush(&self, limit: Duration) {
+        let endpoints: Vec<Rc<Endpoint>> = self.0.endpoints.borrow().values().cloned().collect();
+        let outbound = endpoints.iter().flat_map(|endpoint| {
+            Lane::ALL.into_iter().map(move |lane| async move {
+                let link = endpoint.lane(lane);
+                loop {
+                    match link.connection() {
+                        Some(connection) if connection.stream.drained_to(0).await.is_err() => return,
+                        _ if link.queue.borrow().is_empty() => return,
+                        // It is being moved to the connection, or that is being made.
+                        _ => runtime::sleep(FLUSH_PAUSE).await,
+                    }
+                }
+            })
+        });
+        let answered: Vec<_> = self.0.inbound.borrow().values().cloned().collect();
+        let inbound = answered.iter().map(|connection| async move {
+            // A connection that broke has nothing left to take.
+            let _ = connection.stream.drained_to(0).await;
+        });
+        let (outbound, inbound) = (join_all(outbound.collect()), join_all(inbound.collect()));
+        runtime::timeout(limit, async move {
+            outbound.await;
+            inbound.await;
+        })
+        .await;
     }
 
     /// Closes all connections and fails what waits. Nothing can be sent afterwards.

@@ -137,7 +137,7 @@ impl Service {
                 }
                 rounds.await;
                 self.control.broadcast(me, || Control::Stop).await;
-                self.links.close();
+                self.links.close().await;
                 return Ok(());
             }
         }
@@ -207,7 +207,7 @@ impl Service {
             self.drain_all(accepting).await;
         }
         self.control.broadcast(me, || Control::Stop).await;
-        self.links.close();
+        self.links.close().await;
         Ok(())
     }
 
@@ -254,7 +254,7 @@ impl Service {
                     self.control.send(ShardId(0), Control::Drained).await;
                 }
                 Control::Stop => {
-                    self.links.close();
+                    self.links.close().await;
                     return Ok(());
                 }
                 Control::Abort(exit) => return Err(exit),

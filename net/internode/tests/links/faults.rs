@@ -160,6 +160,49 @@ fn a_crash_fails_calls_under_way_and_a_restart_is_found() {
 }
 
 #[test]
+fn what_was_sent_before_the_end_arrives_once_it_is_flushed() {
+    for is_flushed in [true, false] {
+        let (mut sim, one, two) = (sim(6), Node::new(ONE, 1), Node::new(TWO, 1));
+        connected(&mut sim, &one, &two);
+        let before = two.seen.borrow().len();
+        run_on(&mut sim, &one, move |links| {
+            for n in 0..20 {
+                links.post(address(TWO), Lane::Urgent, ECHO, &[n; 100_000], within(60 * SECOND)).expect("room");
+            }
+            let links = links.clone();
+            runtime::spawn(async move {
+                if is_flushed {
+                    links.flush(60 * SECOND).await;
+                }
+                links.close();
+            });
+        });
+        pass(&mut sim, 60 * SECOND);
+        let arrived = two.seen.borrow().len() - before;
+        assert_eq!(arrived == 20, is_flushed, "{arrived} of 20");
+    }
+}
+
+#[test]
+fn a_flush_does_not_wait_for_a_node_that_takes_nothing() {
+    let (mut sim, one, two) = (sim(7), Node::new(ONE, 1), Node::new(TWO, 1));
+    connected(&mut sim, &one, &two);
+    sim.partition(ONE, TWO, true);
+    let ended = Rc::new(Cell::new(false));
+    let set = ended.clone();
+    run_on(&mut sim, &one, move |links| {
+        links.post(address(TWO), Lane::Requests, ECHO, &[0; 4_000_000], within(60 * SECOND)).expect("room");
+        let links = links.clone();
+        runtime::spawn(async move {
+            links.flush(SECOND).await;
+            set.set(true);
+        });
+    });
+    pass(&mut sim, 2 * SECOND);
+    assert!(ended.get());
+}
+
+#[test]
 fn a_silent_node_is_given_up_after_the_user_timeout() {
     let (mut sim, mut one, two) = (sim(5), Node::new(ONE, 1), Node::new(TWO, 1));
     one.options = Options { user_timeout: 8 * SECOND, ..Options::default() };

@@ -32,6 +32,8 @@ use uuid::Uuid;
 const VERSIONS: Versions = Versions { min: 1, max: 1 };
 /// How long a message that nobody answers may wait to be sent.
 const POST_TIMEOUT: Duration = Duration::from_secs(2);
+/// How long a node that stops waits until others have taken what it has sent.
+const FLUSH_MAX: Duration = Duration::from_secs(2);
 
 /// The links of one core. Cloning shares them.
 #[derive(Clone, Default)]
@@ -92,9 +94,11 @@ impl NodeLinks {
         }
     }
 
-    /// Closes all connections to and from other nodes.
-    pub(crate) fn close(&self) {
+    /// Closes all connections to and from other nodes, once they have taken what was sent: that this node stops, for
+    /// one thing.
+    pub(crate) async fn close(&self) {
         if let Some(links) = self.links.get() {
+            links.flush(FLUSH_MAX).await;
             links.close();
         }
     }
