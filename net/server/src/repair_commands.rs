@@ -17,6 +17,7 @@ pub(crate) const LINES_MAX: usize = 1 << 17;
 #[derive(Default)]
 pub(crate) struct RepairCommands {
     last: Cell<u64>,
+    last_key: Cell<u64>,
     commands: RefCell<BTreeMap<u64, Rc<RepairCommand>>>,
 }
 
@@ -51,7 +52,9 @@ impl RepairCommands {
             let ended = commands.iter().find(|(_, command)| command.ended.borrow().is_some()).map(|(key, _)| *key)?;
             commands.remove(&ended);
         }
-        let key = commands.last_key_value().map_or(1, |(last, _)| last + 1);
+        // A key that was used is never used again, even if its command is forgotten.
+        let key = self.last_key.get() + 1;
+        self.last_key.set(key);
         let command = Rc::new(RepairCommand::default());
         commands.insert(key, command.clone());
         Some((key, command))
@@ -106,6 +109,10 @@ mod tests {
         assert_eq!(key, COMMANDS_MAX as u64 + 1);
         assert!(commands.get(all[3].0).is_none() && commands.get(all[2].0).is_some() && commands.get(key).is_some());
         assert_eq!((commands.number(), commands.number()), (1, 2));
+        let newest = commands.get(key).expect("known");
+        newest.end(Ok(()));
+        let (next, _) = commands.begin().expect("one has ended");
+        assert_eq!(next, key + 1, "the key of a command that is forgotten is not used again");
     }
 
     #[test]

@@ -6,6 +6,8 @@ mod events;
 mod failures;
 #[path = "nodes/joining.rs"]
 mod joining;
+#[path = "nodes/repairs.rs"]
+mod repairs;
 
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};

@@ -70,12 +70,13 @@ pub use ports::{
     Unreadable,
 };
 pub use query_trace::Trace;
-pub use repair::{RepairAction, RepairOrder, RepairOutcome};
+pub use repair::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairTerms};
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
 pub use schema::system_tables::is_hidden;
 pub use shard_state::Shard;
+pub use shard_state::repairs::{RepairState, RepairStates};
 pub use start_error::StartError;
 pub use stream::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
 pub use verbs::Verb;

@@ -29,13 +29,16 @@ pub(super) fn overview() -> String {
     out
 }
 
-/// The description of `bootstrap`, the only command that has commands of its own.
+/// The descriptions of the commands that have commands of their own.
 const BOOTSTRAP: &str = include_str!("commands/bootstrap.txt");
+const REPAIR_ADMIN: &str = include_str!("commands/repair_admin.txt");
 
 /// Returns the description of one command.
 pub(super) fn of(command: &Command) -> String {
-    if command.name == "bootstrap" {
-        return BOOTSTRAP.into();
+    match command.name {
+        "bootstrap" => return BOOTSTRAP.into(),
+        "repair_admin" => return REPAIR_ADMIN.into(),
+        _ => {}
     }
     let mut out = String::from("NAME\n");
     wrap(&mut out, INDENT, INDENT, words(&format!("nodetool {} - {}", command.name, command.about)));

@@ -328,6 +328,7 @@ impl Gathered {
         self.by_shard(encoder, repaired, |metrics| metrics.reads_repaired)?;
         let speculated = counter("helenus_repairs_speculated", "Repairs that were sent to further replicas as well");
         self.by_shard(encoder, speculated, |metrics| metrics.repairs_speculated)?;
+        self.repairs(encoder)?;
         let differed = counter("helenus_digests_differed", "Reads of repaired tables whose replicas differed");
         self.by_shard(encoder, differed, |metrics| metrics.digests_differed)?;
         let speculated = counter("helenus_reads_speculated", "Reads that asked one more replica as answers were late");
@@ -349,6 +350,33 @@ impl Gathered {
         self.by_shard(encoder, received, |metrics| metrics.streams.received_bytes)?;
         let sessions = gauge("helenus_stream_sessions", "Sessions in which SSTables are sent to other nodes");
         self.by_shard(encoder, sessions, |metrics| metrics.streams.sessions)
+    }
+
+    fn repairs(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let running = gauge("helenus_repairs_running", "Repairs that this node leads");
+        self.by_shard(encoder, running, |metrics| metrics.repairs.running)?;
+        let ended = counter("helenus_repairs_ended", "Repairs that this node has led to their end");
+        ended.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (how, count) in ["success", "failure"].into_iter().zip(metrics.repairs.ended) {
+                    samples.put([("shard", shard.clone()), ("status", how.to_owned())], count)?;
+                }
+            }
+            Ok(())
+        })?;
+        let partitions = counter("helenus_repair_partitions", "Partitions that repairs have compared");
+        self.by_shard(encoder, partitions, |metrics| metrics.repairs.partitions)?;
+        let bytes = counter("helenus_repair_bytes", "Bytes of the rows that repairs have compared");
+        self.by_shard(encoder, bytes, |metrics| metrics.repairs.bytes)?;
+        let differing =
+            counter("helenus_repair_partitions_differing", "Partitions in which repairs have found differences");
+        self.by_shard(encoder, differing, |metrics| metrics.repairs.differing)?;
+        let hashes = counter("helenus_repair_hash_bytes", "Bytes of hashes that repairs have asked other nodes for");
+        self.by_shard(encoder, hashes, |metrics| metrics.repairs.hash_bytes)?;
+        let read = counter("helenus_repair_read_bytes", "Bytes of rows that repairs have asked other nodes for");
+        self.by_shard(encoder, read, |metrics| metrics.repairs.read_bytes)?;
+        let written = counter("helenus_repair_written_bytes", "Bytes of rows that repairs have written to replicas");
+        self.by_shard(encoder, written, |metrics| metrics.repairs.written_bytes)
     }
 
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -44,7 +44,7 @@ impl Segments {
     }
 
     /// The next segment; `None` if there is none.
-    pub fn next(&mut self) -> Option<Leaves> {
+    pub fn advance(&mut self) -> Option<Leaves> {
         let mut range = self.rest.take()?;
         let (first, span) = prefixes(&range);
         // What would be a tiny rest belongs to this segment.
@@ -83,7 +83,7 @@ mod tests {
     fn all(partitioner: Partitioner, range: TokenRange, tree: &Tree) -> Vec<TokenRange> {
         let mut segments = Segments::new(partitioner, range, None);
         let mut found = Vec::new();
-        while let Some(leaves) = segments.next() {
+        while let Some(leaves) = segments.advance() {
             found.push(leaves.range().clone());
             segments.read(std::slice::from_ref(tree));
             assert!(found.len() < 10_000);

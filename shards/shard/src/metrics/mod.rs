@@ -20,7 +20,7 @@ pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
 pub use pools::stages;
 pub use running::RunningRequest;
-pub use shard_metrics::{HintMetrics, ShardMetrics, StreamMetrics};
+pub use shard_metrics::{HintMetrics, RepairMetrics, ShardMetrics, StreamMetrics};
 
 use crate::guards::tombstones::ScanCounts;
 use cluster::speculation::SpeculativeRetry;
@@ -204,10 +204,23 @@ pub(crate) struct Metrics {
     pub(crate) reads_repaired: Counter,
     /// Repairs of partitions that were sent to further replicas, because others were late or failed.
     pub(crate) repairs_speculated: Counter,
+    /// What repairs that this core leads have found and done.
+    pub(crate) repairs: RepairCounters,
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub(crate) digests_differed: Counter,
     /// Reads that asked one more replica because answers were late.
     pub(crate) reads_speculated: Counter,
+}
+
+/// What repairs have found and done, by the numbers of their outcomes.
+#[derive(Default)]
+pub(crate) struct RepairCounters {
+    pub(crate) partitions: Counter,
+    pub(crate) bytes: Counter,
+    pub(crate) differing: Counter,
+    pub(crate) hash_bytes: Counter,
+    pub(crate) read_bytes: Counter,
+    pub(crate) written_bytes: Counter,
 }
 
 impl Metrics {

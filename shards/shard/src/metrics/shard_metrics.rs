@@ -43,6 +43,8 @@ pub struct ShardMetrics {
     pub reads_repaired: u64,
     /// Repairs of partitions that were sent to further replicas, because others were late or failed.
     pub repairs_speculated: u64,
+    /// Repairs that this node leads; on shard 0.
+    pub repairs: RepairMetrics,
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub digests_differed: u64,
     /// Reads that asked one more replica because answers were late.
@@ -57,6 +59,27 @@ pub struct ShardMetrics {
     pub hints: HintMetrics,
     /// Streams to and from other nodes.
     pub streams: StreamMetrics,
+}
+
+/// What has come of repairs that a shard leads. Counts are since the start.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct RepairMetrics {
+    /// Commands under way.
+    pub running: u64,
+    /// Commands that have ended well, and that have failed.
+    pub ended: [u64; 2],
+    /// Partitions that were compared, and the bytes of their rows.
+    pub partitions: u64,
+    /// See `partitions`.
+    pub bytes: u64,
+    /// Partitions in which replicas differed.
+    pub differing: u64,
+    /// Bytes of hashes and rows that other nodes were asked for, and of rows that replicas lacked.
+    pub hash_bytes: u64,
+    /// See `hash_bytes`.
+    pub read_bytes: u64,
+    /// See `hash_bytes`.
+    pub written_bytes: u64,
 }
 
 /// What a shard streams. Counts are since the start.

@@ -4,7 +4,7 @@ use crate::messages::admin::{MetricsReply, MetricsRequest};
 use crate::messages::{Reply, Request, unexpected};
 use crate::metrics::operations::Operation;
 use crate::metrics::pools::{STAGES, stages};
-use crate::metrics::{HintMetrics, Measure, RequestMetrics, ShardMetrics, StreamMetrics, TableMetrics};
+use crate::metrics::{HintMetrics, Measure, RepairMetrics, RequestMetrics, ShardMetrics, StreamMetrics, TableMetrics};
 use crate::ports::{Activity, Observation};
 use crate::shard_state::Shard;
 use model::Failure;
@@ -97,6 +97,16 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         statements: (metrics.prepared_runs.get(), metrics.regular_runs.get()),
         reads_repaired: metrics.reads_repaired.get(),
         repairs_speculated: metrics.repairs_speculated.get(),
+        repairs: RepairMetrics {
+            running: shard.repairs().running() as u64,
+            ended: shard.repairs().ended(),
+            partitions: metrics.repairs.partitions.get(),
+            bytes: metrics.repairs.bytes.get(),
+            differing: metrics.repairs.differing.get(),
+            hash_bytes: metrics.repairs.hash_bytes.get(),
+            read_bytes: metrics.repairs.read_bytes.get(),
+            written_bytes: metrics.repairs.written_bytes.get(),
+        },
         digests_differed: metrics.digests_differed.get(),
         reads_speculated: metrics.reads_speculated.get(),
         mutations_missed: metrics.mutations_missed.get(),

@@ -1,7 +1,8 @@
 //! Making one partition equal in which replicas differ.
 //!
-//! 1. Replicas with equal digests are a group. One replica of each group that has anything gives its fragments: this
-//!    node, if it is in the group.
+//! 1. Replicas with equal digests are a group. One replica of each group gives its fragments: this node, if it is in
+//!    the group. A group with the digest of nothing is asked too: it may have deletions that are old enough to be
+//!    purged, and that others must have before their rows come back.
 //! 2. What each group lacks of what all have together ([`model::shape::lacking`]) is written to all of its replicas.
 //! 3. A partition that does not fit into one answer takes several rounds.
 //!
@@ -54,7 +55,7 @@ impl TableRepair<'_> {
         let (mut repairs, mut outcome) = (Repairs::default(), RepairOutcome::default());
         loop {
             let request = FragmentRequest { command: read.command().clone(), bytes_max: FRAGMENT_BYTES_MAX };
-            let asked = groups.iter().enumerate().filter(|(_, group)| group.digest != 0);
+            let asked = groups.iter().enumerate();
             let asked = asked.map(|(at, group)| self.fragments(at, group, &difference.key, &request));
             let mut answers: Vec<Answer> = Vec::with_capacity(groups.len());
             for answer in join_all(asked.collect()).await {

@@ -8,12 +8,18 @@
 //! The coordinator is the only one that knows of a repair: replicas answer requests that are bounded in work and bytes.
 //! So a repair that loses its coordinator has ended everywhere, and one that loses a replica fails.
 //!
+//! Every segment is repaired by the ring as it is when the segment begins; a repair whose nodes do not all have its
+//! ranges any more ends.
+//!
 //! Invariants: at most [`PARTITIONS_AT_ONCE`] partitions of a repair are made equal at once; stopping waits for a
 //! segment at most.
 //!
 //! Not here: which ranges are repaired with which nodes, and what operators are told (`server`).
 
 mod differing;
+mod history;
+
+pub use history::RepairHistory;
 
 use crate::coordinator::remote::Asked;
 use crate::coordinator::validation;
@@ -38,6 +44,10 @@ const VALIDATION_TIMEOUT: Duration = Duration::from_secs(120);
 const LIVENESS_PAUSE: Duration = Duration::from_secs(1);
 /// Most partitions that a replica lists at once.
 const PARTITIONS_MAX: u32 = 16 << 10;
+/// The longest rest behind a segment: longer ones would make a repair wait for work of others that is over.
+const REST_MAX: Duration = Duration::from_secs(60);
+/// How often a segment is tried while the ring changes.
+const ATTEMPTS_MAX: usize = 5;
 /// Most partitions that are made equal at once.
 pub(crate) const PARTITIONS_AT_ONCE: usize = 16;
 
@@ -62,6 +72,17 @@ pub enum RepairOrder {
     Sequential,
     /// The data centres at once, in each of them one replica after the other.
     DataCenterAware,
+}
+
+/// How a repair goes on.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RepairTerms {
+    /// What is done about differences.
+    pub action: RepairAction,
+    /// The order in which replicas are asked.
+    pub order: RepairOrder,
+    /// How many times as long as a segment took the repair rests behind it.
+    pub rest: u32,
 }
 
 /// What a repair has found and done.
@@ -114,47 +135,99 @@ impl Shard {
         table: TableId,
         ranges: &[TokenRange],
         others: &[Uuid],
-        action: RepairAction,
-        order: RepairOrder,
+        terms: RepairTerms,
     ) -> Result<RepairOutcome, Failure> {
-        let unknown = || Failure::invalid(format!("unconfigured table {table}"));
-        let table = self.schema().table_by_id(table).cloned().ok_or_else(unknown)?;
-        let placement = self.placement_of(&table)?;
-        let topology = placement.keyspace().topology();
-        if !topology.all_have(features::REPAIRS) {
+        if !self.topology().all_have(features::REPAIRS) {
             return Err(Failure::invalid("Some nodes run a version that cannot be repaired; update them first"));
         }
-        let mut replicas = vec![topology.here()];
-        for other in others {
-            let at = topology.nodes().iter().position(|node| node.host_id == *other);
-            let at = at.ok_or_else(|| Failure::server(format!("Host {other} is not a member of the cluster")))?;
-            replicas.push(NodeIndex(at as u16));
-        }
-        let repair = TableRepair { shard: self, table, placement, replicas, action, order };
         let mut outcome = RepairOutcome::default();
         let mut span = None;
         for range in ranges {
             let mut segments = Segments::new(self.partitioner(), range.clone(), span);
-            while let Some(leaves) = segments.next() {
-                outcome += repair.segment(leaves, &mut segments).await?;
-                runtime::yield_if_needed().await;
+            while let Some(leaves) = segments.advance() {
+                let began = runtime::now();
+                let found = self.repair_segment(table, others, terms, &leaves, &mut segments).await?;
+                let took = runtime::now().since(began);
+                let counters = &self.metrics().repairs;
+                counters.partitions.add(found.partitions);
+                counters.bytes.add(found.bytes);
+                counters.differing.add(found.differing);
+                counters.hash_bytes.add(found.hash_bytes);
+                counters.read_bytes.add(found.read_bytes);
+                counters.written_bytes.add(found.written_bytes);
+                outcome += found;
+                match terms.rest {
+                    0 => runtime::yield_if_needed().await,
+                    times => runtime::sleep(took.saturating_mul(times).min(REST_MAX)).await,
+                }
             }
             span = Some(segments.span());
         }
         Ok(outcome)
     }
+
+    /// Repairs a segment by the ring as it is now. If the ring changes meanwhile, nodes may refuse what they are asked
+    /// by the one before, so the segment is tried again.
+    async fn repair_segment(
+        &self,
+        table: TableId,
+        others: &[Uuid],
+        terms: RepairTerms,
+        leaves: &Leaves,
+        segments: &mut Segments,
+    ) -> Result<RepairOutcome, Failure> {
+        for _ in 1..ATTEMPTS_MAX {
+            let epoch = self.epoch();
+            let repair = TableRepair::new(self, table, others, terms, leaves.range())?;
+            match repair.segment(leaves.clone(), segments).await {
+                Err(failure) if self.epoch() != epoch => {
+                    tracing::debug!(%failure, "the ring has changed during the repair of a segment, trying again");
+                }
+                done => return done,
+            }
+        }
+        TableRepair::new(self, table, others, terms, leaves.range())?.segment(leaves.clone(), segments).await
+    }
 }
 
-/// A repair of a table with some nodes.
+/// A repair of a segment of a table with some nodes.
 struct TableRepair<'a> {
     shard: &'a Shard,
     table: Arc<Table>,
-    /// The placement by which the repair was planned. Nodes that do not have a range any more refuse writes to it.
+    /// The placement by which the segment is repaired.
     placement: Rc<TablePlacement>,
     /// The replicas, this node first.
     replicas: Vec<NodeIndex>,
     action: RepairAction,
     order: RepairOrder,
+}
+
+impl<'a> TableRepair<'a> {
+    /// A repair of `range` by the ring as it is now.
+    fn new(
+        shard: &'a Shard,
+        table: TableId,
+        others: &[Uuid],
+        terms: RepairTerms,
+        range: &TokenRange,
+    ) -> Result<TableRepair<'a>, Failure> {
+        let unknown = || Failure::invalid(format!("unconfigured table {table}"));
+        let table = shard.schema().table_by_id(table).cloned().ok_or_else(unknown)?;
+        let placement = shard.placement_of(&table)?;
+        let topology = placement.keyspace().topology();
+        let changed = || Failure::server("The ring has changed: a node does not have the range any more");
+        let mut replicas = vec![topology.here()];
+        for other in others {
+            let at = topology.nodes().iter().position(|node| node.host_id == *other).ok_or_else(changed)?;
+            replicas.push(NodeIndex(at as u16));
+        }
+        let has_all = |nodes: &[NodeIndex]| replicas.iter().all(|replica| nodes.contains(replica));
+        if !placement.keyspace().ranges(range).all(|part| has_all(part.nodes)) {
+            return Err(changed());
+        }
+        let RepairTerms { action, order, rest: _ } = terms;
+        Ok(TableRepair { shard, table, placement, replicas, action, order })
+    }
 }
 
 impl TableRepair<'_> {
@@ -213,11 +286,16 @@ impl TableRepair<'_> {
 
     /// Ends when a replica is believed to be down, with the failure of the repair.
     async fn death_of(&self, replica: NodeIndex) -> Failure {
-        let topology = self.placement.keyspace().topology();
-        while topology.live().contains(replica) {
+        let node = self.placement.keyspace().topology().node(replica).clone();
+        let lives = || {
+            let topology = self.shard.topology();
+            let at = topology.nodes().iter().position(|now| now.host_id == node.host_id);
+            at.is_some_and(|at| topology.live().contains(NodeIndex(at as u16)))
+        };
+        while lives() {
             runtime::sleep(LIVENESS_PAUSE).await;
         }
-        Failure::server(format!("Endpoint /{} died", topology.node(replica).address))
+        Failure::server(format!("Endpoint /{} died", node.address))
     }
 
     /// Fails if a replica is down.

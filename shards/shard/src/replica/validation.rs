@@ -29,11 +29,12 @@ fn whole(table: &Table, now_in_seconds: i64, range: TokenRange) -> ReadCommand {
     }
 }
 
-/// Hashes what this core owns of a segment, in the background.
+/// Hashes what this core owns of a segment, in the background, when it is this one's turn.
 pub(crate) async fn validate(shard: &Shard, request: ValidationRequest) -> Result<Validation, Failure> {
     let table = wait_for_table(shard, request.table).await?;
     let shard = shard.clone();
     let scan = async move {
+        let _turn = shard.validations().acquire(1).await;
         match &request.wanted {
             Wanted::Tree => tree(&shard, &table, &request).await.map(Validation::Tree),
             Wanted::Partitions(wanted) => {
@@ -63,24 +64,48 @@ async fn partitions(
 ) -> Result<PartitionList, Failure> {
     let (partitioner, leaves) = (shard.partitioner(), &request.leaves);
     let mut list = PartitionList::default();
+    let mut room = ListRoom { partitions: wanted.partitions_max as usize, bytes: LIST_BYTES_MAX };
     for range in ranges(partitioner, leaves, &wanted.leaves) {
         let mut command = whole(table, request.now_in_seconds, range);
         command.resume = wanted.after.clone().map(|key| Position { key, comparable: None });
-        let room = wanted.partitions_max as usize;
         let add = |token, key: &[u8], digest, bytes| {
             if wanted.leaves.binary_search(&leaves.leaf_of(token)).is_ok() {
+                room.take(key.len());
                 let key = DecoratedKey { token, partitioner, key: key.into() };
                 list.partitions.push(PartitionDigest { key, digest, bytes });
             }
-            list.partitions.len() < room
+            !room.is_full()
         };
         scan(shard, table, &command, add).await?;
-        if list.partitions.len() >= room {
+        if room.is_full() {
             list.is_cut = true;
             break;
         }
     }
     Ok(list)
+}
+
+/// Most bytes of keys and digests in a list.
+const LIST_BYTES_MAX: usize = 4 << 20;
+/// Bytes of an entry of a list besides its key.
+const ENTRY_BYTES: usize = 18;
+
+/// How much more a list takes.
+struct ListRoom {
+    partitions: usize,
+    bytes: usize,
+}
+
+impl ListRoom {
+    /// Takes an entry; the last one may be longer than what is left.
+    fn take(&mut self, key_bytes: usize) {
+        self.partitions = self.partitions.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(ENTRY_BYTES + key_bytes);
+    }
+
+    fn is_full(&self) -> bool {
+        self.partitions == 0 || self.bytes == 0
+    }
 }
 
 /// The parts of a segment that have the keys of some leaves, in the order of the ring.
@@ -147,5 +172,27 @@ impl<F: FnMut(Token, &[u8], u64, u64) -> bool> FragmentSink for PartitionSink<'_
 
     fn is_full(&self) -> bool {
         self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_end_at_a_number_of_partitions_or_of_bytes() {
+        let mut room = ListRoom { partitions: 3, bytes: LIST_BYTES_MAX };
+        (0..2).for_each(|_| room.take(8));
+        assert!(!room.is_full());
+        room.take(8);
+        assert!(room.is_full(), "three partitions");
+        let key = (1 << 16) - ENTRY_BYTES;
+        let mut room = ListRoom { partitions: usize::MAX, bytes: LIST_BYTES_MAX };
+        (0..63).for_each(|_| room.take(key));
+        assert!(!room.is_full());
+        room.take(key - 1);
+        assert!(!room.is_full(), "a byte is left");
+        room.take(0);
+        assert!(room.is_full());
     }
 }

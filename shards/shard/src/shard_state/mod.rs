@@ -20,6 +20,7 @@ mod older_topologies;
 mod partition_locks;
 mod placement_registry;
 pub(crate) mod relayed_writes;
+pub(crate) mod repairs;
 mod schema_registry;
 pub(crate) mod streams;
 mod tracing;
@@ -58,6 +59,7 @@ use model::{Failure, Partitioner, RingToken, Schema, Table};
 use older_topologies::OlderTopologies;
 use placement_registry::PlacementRegistry;
 use relayed_writes::RelayedWrites;
+use repairs::RepairStates;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
@@ -69,6 +71,9 @@ use streams::Streams;
 use truncations::Truncations;
 use uuid::Uuid;
 use writes_behind::WritesBehind;
+
+/// Most segments that a core hashes at once for repairs.
+const VALIDATIONS_MAX: u64 = 2;
 
 /// The actor of one core. Clones share its state.
 #[derive(Clone)]
@@ -113,6 +118,8 @@ struct Inner {
     gate: Gate,
     /// One permit per trace that is being written.
     trace_writes: Semaphore,
+    /// One permit per segment that is hashed for a repair.
+    validations: Semaphore,
     tombstone_log: LogGate,
     filtering_log: LogGate,
     /// How full the disk is, as shard 0 last announced.
@@ -129,6 +136,7 @@ struct Leader {
     /// When the first snapshot expires, milliseconds since 1970; `None` if that must be found out.
     snapshots_expire_at: Cell<Option<i64>>,
     barrier: Barrier,
+    repairs: RepairStates,
 }
 
 /// What a shard is made of.
@@ -240,6 +248,7 @@ impl Shard {
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
+            validations: Semaphore::new(VALIDATIONS_MAX),
             tombstone_log: LogGate::default(),
             filtering_log: LogGate::default(),
             disk_usage: Cell::default(),
@@ -250,6 +259,7 @@ impl Shard {
                 snapshots: Semaphore::new(1),
                 snapshots_expire_at: Cell::new(None),
                 barrier: Barrier::default(),
+                repairs: RepairStates::default(),
             },
             config,
         };
@@ -378,6 +388,16 @@ impl Shard {
     /// Mutations that other nodes have missed.
     pub(crate) fn hints(&self) -> &Hints {
         &self.inner.hints
+    }
+
+    /// One permit per segment that is hashed for a repair.
+    pub(crate) fn validations(&self) -> &Semaphore {
+        &self.inner.validations
+    }
+
+    /// The repairs that this node leads. Kept by shard 0.
+    pub fn repairs(&self) -> &RepairStates {
+        &self.inner.leader.repairs
     }
 
     /// Sessions of streaming and what is known of their progress.

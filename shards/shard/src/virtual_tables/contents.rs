@@ -1,10 +1,10 @@
 //! What the virtual tables hold: the virtual schema, the clients of all cores, the settings, what is under way.
 //!
-//! Tables about things that do not exist here are empty, as in a Cassandra where those things do not happen: repairs,
-//! streams, storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
+//! Tables about things that do not exist here are empty, as in a Cassandra where those things do not happen:
+//! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches and address filters have rows of zeros.
 
-use super::{VirtualRows, gossip, hints, links, pools, streams, tables};
+use super::{VirtualRows, gossip, hints, links, pools, repairs, streams, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -90,6 +90,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "internode_outbound") => links::fill(shard, rows, |traffic| &traffic.outbound).await?,
         ("system_views", "pending_hints") => hints::fill(shard, rows).await?,
         ("system_views", "streaming") => streams::fill(shard, rows).await?,
+        ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),
         ("system_views", "gossip_info") => gossip::fill(shard, rows),
         ("system_views", name) => tables::fill(shard, name, rows).await?,
         _ => {}

@@ -13,6 +13,7 @@ mod gossip;
 mod hints;
 mod links;
 mod pools;
+mod repairs;
 pub(crate) mod settings;
 mod streams;
 mod tables;

@@ -4,7 +4,7 @@ use super::reads::{ALL, configured, write_on};
 use super::replicas::stored;
 use super::world::{World, address};
 use model::{Failure, TokenRange};
-use shard::{RepairAction, RepairOrder, RepairOutcome, Shard, Verb};
+use shard::{RepairAction, RepairOrder, RepairOutcome, RepairTerms, Shard, Verb};
 use std::time::Duration;
 
 /// Repairs `k.TABLE` from a node, with all others.
@@ -20,7 +20,8 @@ async fn repair_all(shard: &Shard, table: &str, action: RepairAction) -> Result<
     let topology = shard.topology();
     let others = topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id());
     let others: Vec<_> = others.collect();
-    shard.repair(table, &[TokenRange::FULL], &others, action, RepairOrder::Parallel).await
+    let terms = RepairTerms { action, order: RepairOrder::Parallel, rest: 0 };
+    shard.repair(table, &[TokenRange::FULL], &others, terms).await
 }
 
 /// What all nodes have of the partitions `keys`, each asked alone.
@@ -155,9 +156,61 @@ fn a_coordinator_that_crashes_leaves_nothing_behind() {
         let live = topology.live();
         let other = (0..3u16).map(cluster::topology::NodeIndex).find(|at| *at != topology.here() && live.contains(*at));
         let other = topology.node(other.expect("another node")).host_id;
-        shard.repair(table, &[TokenRange::FULL], &[other], RepairAction::Repair, RepairOrder::Sequential).await
+        let terms = RepairTerms { action: RepairAction::Repair, order: RepairOrder::Sequential, rest: 0 };
+        shard.repair(table, &[TokenRange::FULL], &[other], terms).await
     });
     others_done.expect("repaired");
     let rows = |world: &mut World, node| (0..50).map(|key| stored(world, node, "t", key)).collect::<Vec<_>>();
     assert_eq!(rows(&mut world, 1), rows(&mut world, 2));
+}
+
+#[test]
+fn what_was_deleted_long_ago_on_one_replica_does_not_come_back() {
+    let mut world = world(&[1, 1, 1]);
+    world.everywhere(
+        "CREATE TABLE k.v (a int, b int, c text, s int static, PRIMARY KEY (a, b)) WITH id = \
+         00000002-0000-1000-8000-000000000000 AND gc_grace_seconds = 60 AND read_repair = 'NONE'",
+    );
+    for key in 0..4 {
+        write_on(&mut world, &ALL, &format!("INSERT INTO k.v (a, b, c) VALUES ({key}, 1, 'x')"));
+    }
+    write_on(&mut world, &[0], "DELETE FROM k.v WHERE a = 1");
+    write_on(&mut world, &[1], "DELETE FROM k.v WHERE a = 2 AND b = 1");
+    // Node 0 could purge its deletion now, and would have to take the row from the others for missing.
+    world.wait(Duration::from_secs(120));
+    repair(&mut world, 0, "v", RepairAction::Repair).expect("repaired");
+    for node in contents(&mut world, "v", 0..4) {
+        assert_eq!(node.iter().map(|(rows, _)| *rows).collect::<Vec<u32>>(), [1, 0, 0, 1]);
+    }
+    let again = repair(&mut world, 2, "v", RepairAction::Repair).expect("repaired");
+    assert_eq!((again.differing, again.mutations), (0, 0));
+}
+
+#[test]
+fn a_repair_goes_on_when_the_ring_changes_between_its_segments() {
+    let mut world = world(&[1, 1, 1]);
+    for key in 0..40 {
+        let nodes: &[usize] = if key % 2 == 0 { &ALL } else { &[key as usize % 3] };
+        write_on(&mut world, nodes, &format!("INSERT INTO k.t (a, b, c) VALUES ({key}, 1, {key})"));
+    }
+    let done = world.begin(0, 0, |shard| async move {
+        let table = shard.schema().table("k", "t").expect("a table").id;
+        let topology = shard.topology();
+        let others: Vec<_> =
+            topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id()).collect();
+        // Long rests between the segments.
+        let terms = RepairTerms { action: RepairAction::Repair, order: RepairOrder::Parallel, rest: u32::MAX };
+        drop(topology);
+        shard.repair(table, &[TokenRange::FULL], &others, terms).await
+    });
+    for _ in 0..3 {
+        world.wait(Duration::from_secs(20));
+        assert!(done.borrow().is_none(), "the repair rests");
+        let members = world.members();
+        world.switch(&ALL, members);
+    }
+    world.wait(Duration::from_secs(600));
+    done.borrow_mut().take().expect("ended").expect("repaired");
+    let after = contents(&mut world, "t", 0..40);
+    assert!(after[0] == after[1] && after[1] == after[2]);
 }

@@ -3,6 +3,7 @@
 use super::table_state::TableState;
 use crate::sstables::open_sstable::OpenSstable;
 use sstable::statistics::Histogram;
+use std::collections::BTreeSet;
 use std::path::Path;
 
 /// Figures of one table; those of several shards add up with [`TableStatistics::add`].
@@ -26,6 +27,10 @@ pub struct TableStatistics {
     pub repaired_bytes: u64,
     /// Bytes of the data of SSTables that a repair session owns, uncompressed.
     pub pending_repair_bytes: u64,
+    /// How many SSTables a repair session owns.
+    pub pending_repair_sstables: u64,
+    /// The ids of these sessions.
+    pub pending_repair_sessions: BTreeSet<[u8; 16]>,
     /// Bytes of the data of compressed SSTables before compression.
     pub uncompressed: u64,
     /// The same data's bytes after compression, estimated by each SSTable's ratio.
@@ -141,6 +146,8 @@ impl TableStatistics {
         self.data_bytes += other.data_bytes;
         self.repaired_bytes += other.repaired_bytes;
         self.pending_repair_bytes += other.pending_repair_bytes;
+        self.pending_repair_sstables += other.pending_repair_sstables;
+        self.pending_repair_sessions.extend(&other.pending_repair_sessions);
         self.uncompressed += other.uncompressed;
         self.compressed += other.compressed;
         self.partitions += other.partitions;
@@ -183,8 +190,10 @@ impl TableStatistics {
             if statistics.repaired_at != 0 {
                 sum.repaired_bytes += data_bytes;
             }
-            if statistics.pending_repair.is_some() {
+            if let Some(session) = statistics.pending_repair {
                 sum.pending_repair_bytes += data_bytes;
+                sum.pending_repair_sstables += 1;
+                sum.pending_repair_sessions.insert(session);
             }
             if reader.compression().is_some() && statistics.compression_ratio >= 0.0 {
                 sum.uncompressed += data_bytes;

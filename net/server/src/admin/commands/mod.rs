@@ -13,7 +13,7 @@ mod network;
 mod node_info;
 mod proxy_histograms;
 mod ranges;
-mod repair;
+pub(crate) mod repair;
 mod ring;
 mod shard_stats;
 mod snapshots;
@@ -74,6 +74,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "assassinate" => leaving::assassinate(node, request).await,
         "recoveragreement" => leaving::recover(node, request, out).await,
         "repair" => repair::repair(node, request, out).await,
+        "repair_admin" => repair::administer(node, request, out).await,
         FOLLOW => repair::follow(node, request, out).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,

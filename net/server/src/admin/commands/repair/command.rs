@@ -7,7 +7,6 @@
 //!
 //! Invariants: a session that fails does not keep the others from running; the command then fails.
 
-use super::history::History;
 use super::options::{Parallelism, PreviewKind, RepairOptions, Told};
 use super::plan::{self, RingPart, Session};
 use crate::admin::commands::table_names;
@@ -17,11 +16,12 @@ use crate::node_state::NodeState;
 use crate::repair_commands::{RepairCommand, RepairCommands};
 use cluster::topology::Topology;
 use model::text::instant;
-use model::{Keyspace, Table};
+use model::{Failure, Keyspace, Table};
 use runtime::Instant;
-use runtime::sync::join_all;
-use shard::{RepairAction, RepairOrder, RepairOutcome, Shard};
+use runtime::sync::{Either, join_all, race};
+use shard::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairState, RepairTerms, Shard};
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use uuid::Uuid;
@@ -46,7 +46,7 @@ pub(crate) async fn repair(node: &NodeState, request: &Request, out: &mut String
     };
     let tables = request.arguments.get(1..).unwrap_or_default();
     let topology = node.shard.topology();
-    let options = RepairOptions::of(request, tables, &topology.node(topology.here()).data_center)?;
+    let options = RepairOptions::of(request, tables, &topology.node(topology.here()).data_center, schema.partitioner)?;
     let Some((key, command)) = node.repairs.begin() else {
         return Err(CommandError::Failed("Too many repairs are under way".into()));
     };
@@ -63,6 +63,40 @@ pub(crate) async fn repair(node: &NodeState, request: &Request, out: &mut String
         told.end(ended);
     });
     answer(&command, key, 0, out).await
+}
+
+/// A repair that the node makes of its own accord.
+pub(crate) struct OwnRepair {
+    pub(crate) table: String,
+    /// Whether of the ranges that the node has only those that it owns first are repaired.
+    pub(crate) primary_range_only: bool,
+    /// How many times as long as a part of a range took the repair rests behind it.
+    pub(crate) rest: u32,
+}
+
+/// Repairs a table of a keyspace. Fails with what an operator would be told.
+pub(crate) async fn repair_own(node: &NodeState, keyspace: &str, own: OwnRepair) -> Result<(), String> {
+    let schema = node.shard.schema();
+    let Some(keyspace) = schema.keyspace(keyspace) else { return Ok(()) };
+    let options = RepairOptions {
+        primary_range: own.primary_range_only,
+        tables: vec![own.table],
+        rest: own.rest,
+        job_threads: 1,
+        ..RepairOptions::default()
+    };
+    Run::keyspace(&node.shard, &node.repairs, &RepairCommand::default(), keyspace, &options).await
+}
+
+/// The ranges of a keyspace that this node repairs of its own accord, as texts; `None` if no other node has any.
+pub(crate) fn own_ranges(shard: &Shard, keyspace: &Keyspace, primary_range_only: bool) -> Option<Vec<String>> {
+    let placement = shard.placement();
+    let placed = placement.keyspace(&keyspace.name)?;
+    let topology = placement.topology();
+    let options = RepairOptions { primary_range: primary_range_only, ..RepairOptions::default() };
+    let ranges = plan::ranges(topology, placed, &options);
+    let is_shared = ranges.iter().any(|range| placed.nodes_of(&range.until).len() > 1);
+    is_shared.then(|| ranges.iter().map(RingPart::to_string).collect())
 }
 
 /// `follow`: what a command has said behind the lines that are known.
@@ -127,50 +161,93 @@ impl<'a> Run<'a> {
         }
         let number = commands.number();
         let run = Run { shard, said, keyspace, options, number, began: runtime::now() };
-        let ended = run.run().await;
-        let finished = match &ended {
-            Ok(_) => format!("Repair command #{number} finished in {}", duration_words(run.began)),
-            Err(_) => format!("Repair command #{number} finished with error"),
-        };
-        let ended = match ended {
+        match run.run().await {
             Ok(success) => {
                 say(said, success.clone());
-                say(said, finished);
+                say(said, format!("Repair command #{number} finished in {}", duration_words(run.began)));
                 say(said, "condition satisfied queried for parent session status and discovered repair completed.");
                 say(said, success);
-                return Ok(());
+                Ok(())
             }
-            Err(error) => error,
-        };
-        say(said, finished);
-        say(said, "condition satisfied queried for parent session status and discovered repair failed.");
-        Err(format!(
-            "Repair job has failed with the error message: {ended}. Check the logs on the repair participants for \
-             further details"
-        ))
+            Err(error) => {
+                say(said, format!("Repair command #{number} finished with error"));
+                Err(format!(
+                    "Repair job has failed with the error message: {error}. Check the logs on the repair participants \
+                     for further details"
+                ))
+            }
+        }
     }
 
     /// Runs the command. Returns what it says at its end, or the error that it has said.
     async fn run(&self) -> Result<String, String> {
         let parent = self.shard.time_uuid();
+        let states = self.shard.repairs();
+        states.begin(parent, self.state());
+        states.pass(parent, "setup");
+        let history = RepairHistory { shard: self.shard, parent, keyspace: &self.keyspace.name };
         let scope = match self.scope(parent) {
             Ok(scope) => scope,
-            Err(error) => return Err(self.failed(&error)),
+            Err(error) => {
+                let text = format!("Repair command #{} failed with error {error}", self.number);
+                say(self.said, text.clone());
+                states.end(parent, "failure", Err(error.clone()));
+                if self.options.preview == PreviewKind::None {
+                    history.fail(&error).await;
+                }
+                return Err(text);
+            }
         };
-        let topology = &scope.topology;
+        if scope.sessions.is_empty() {
+            let text = format!(
+                "Nothing to repair for {} in {} - unreplicated keyspace is ignored since repair was called with \
+                 --ignore-unreplicated-keyspaces",
+                listed(&scope.ranges),
+                self.keyspace.name
+            );
+            states.end(parent, "skipped", Err(text.clone()));
+            say(self.said, format!("Repair {parent} skipped: {text}"));
+            return Ok(text);
+        }
+        let done = self.sessions(&history, &scope).await;
+        match &done {
+            Ok(said) => states.end(parent, "success", Ok(said.clone())),
+            Err(error) => states.end(parent, "failure", Err(error.clone())),
+        }
+        done
+    }
+
+    /// Runs the sessions of a command, and writes its history.
+    async fn sessions(&self, history: &RepairHistory<'_>, scope: &Scope) -> Result<String, String> {
+        let states = self.shard.repairs();
         let is_preview = self.options.preview != PreviewKind::None;
         let tables: Vec<String> = scope.tables.iter().map(|table| table.name.clone()).collect();
-        let coordinator = topology.node(topology.here()).address;
-        let history = History { shard: self.shard, parent, keyspace: &self.keyspace.name, coordinator };
+        let ranges: Vec<String> = scope.ranges.iter().map(RingPart::to_string).collect();
+        states.change(history.parent, |state| {
+            let others = scope.sessions.iter().flat_map(|session| &session.others);
+            state.tables = tables.clone();
+            state.participants = others.map(|node| format!("/{}", scope.topology.node(*node).address)).collect();
+            state.participants.sort_unstable();
+            state.participants.dedup();
+            let asked = state.lists.iter_mut().find(|(name, _)| *name == "ranges");
+            asked.into_iter().for_each(|(_, list)| *list = ranges.clone());
+        });
+        // Replicas need no preparation: they answer requests that stand alone.
+        ["start", "prepare_start", "prepare_complete", "repair_start"]
+            .into_iter()
+            .for_each(|step| states.pass(history.parent, step));
         if !is_preview {
-            history.begin(&tables, &scope.ranges, &self.recorded()).await;
+            history.begin(&tables, &ranges, &self.recorded()).await;
         }
         let mut outcome = RepairOutcome::default();
         let mut error: Option<String> = None;
         for session in &scope.sessions {
-            match self.session(&history, &scope, session, &tables).await {
+            match self.session(history, scope, session, &tables).await {
                 Ok(done) => outcome += done,
                 Err(failed) => error = error.or(Some(failed)),
+            }
+            if states.is_cancelled(history.parent) {
+                break;
             }
         }
         if let Some(error) = error {
@@ -179,8 +256,11 @@ impl<'a> Run<'a> {
             }
             return Err(error);
         }
+        states.pass(history.parent, "repair_complete");
         if !is_preview {
-            history.succeed(&scope.ranges).await;
+            // Ranges without another node that lives, or without any other, were left out.
+            let done = scope.sessions.iter().flat_map(|session| &session.ranges).map(RingPart::to_string);
+            history.succeed(&done.collect::<Vec<_>>()).await;
             return Ok("Repair completed successfully".into());
         }
         let subject = match self.options.preview {
@@ -198,6 +278,48 @@ impl<'a> Run<'a> {
         Ok(format!("Repair preview completed successfully; {found}"))
     }
 
+    /// What is known of the command before it begins.
+    fn state(&self) -> RepairState {
+        let o = self.options;
+        let kind = match (o.preview, o.incremental) {
+            (PreviewKind::None, false) => "full",
+            (PreviewKind::None, true) => "incremental",
+            (PreviewKind::All, _) => "preview full",
+            (PreviewKind::Unrepaired, _) => "preview unrepaired",
+            (PreviewKind::Repaired, _) => "preview repaired",
+        };
+        RepairState {
+            command: self.number,
+            keyspace: self.keyspace.name.clone(),
+            kind: kind.into(),
+            flags: vec![
+                ("force_repair", o.force),
+                ("ignore_unreplicated_keyspaces", o.ignore_unreplicated),
+                ("incremental", o.incremental),
+                ("optimise_streams", o.optimise_streams),
+                ("primary_range", o.primary_range),
+                ("pull_repair", o.pull),
+                ("subrange_repair", o.range.is_some()),
+                ("trace", false),
+            ],
+            lists: vec![
+                ("column_families", o.tables.clone()),
+                ("data_centers", o.data_centers.clone()),
+                ("hosts", o.hosts.clone()),
+                ("ranges", Vec::new()),
+            ],
+            job_threads: i32::try_from(o.job_threads).unwrap_or(i32::MAX),
+            parallelism: match o.parallelism {
+                Parallelism::Parallel => "PARALLEL",
+                Parallelism::Sequential => "SEQUENTIAL",
+                Parallelism::DataCenterAware => "DATACENTER_AWARE",
+            }
+            .into(),
+            preview_kind: o.preview.name().into(),
+            ..RepairState::default()
+        }
+    }
+
     /// What the command covers.
     fn scope(&self, parent: Uuid) -> Result<Scope, String> {
         let named = &self.options.tables;
@@ -212,7 +334,7 @@ impl<'a> Run<'a> {
         let Some(placed) = placement.keyspace(&self.keyspace.name) else {
             return Err(format!("Keyspace {} does not exist", self.keyspace.name));
         };
-        let ranges = plan::ranges(&topology, placed, self.shard.schema().partitioner, self.options)?;
+        let ranges = plan::ranges(&topology, placed, self.options);
         say(
             self.said,
             format!(
@@ -231,7 +353,7 @@ impl<'a> Run<'a> {
         if let Some(dead) = sessions.iter().flat_map(|session| &session.others).find(|node| !is_live(node)) {
             return Err(format!("Endpoint not alive: /{}", topology.node(*dead).address));
         }
-        if sessions.is_empty() {
+        if sessions.is_empty() && !self.options.ignore_unreplicated {
             return Err(format!("Nothing to repair for {} in {} - aborting", listed(&ranges), self.keyspace.name));
         }
         Ok(Scope { topology, tables, ranges, sessions })
@@ -240,7 +362,7 @@ impl<'a> Run<'a> {
     /// Repairs the tables of a session. Fails with the error that it has said.
     async fn session(
         &self,
-        history: &History<'_>,
+        history: &RepairHistory<'_>,
         scope: &Scope,
         session: &Session,
         tables: &[String],
@@ -257,28 +379,48 @@ impl<'a> Run<'a> {
             Parallelism::Sequential => RepairOrder::Sequential,
             Parallelism::DataCenterAware => RepairOrder::DataCenterAware,
         };
+        let terms = RepairTerms { action, order, rest: self.options.rest };
         let node = |node: &cluster::topology::NodeIndex| scope.topology.node(*node);
         let addresses: Vec<SocketAddr> = session.others.iter().map(|other| node(other).address).collect();
         let others: Vec<Uuid> = session.others.iter().map(|other| node(other).host_id).collect();
-        if !is_preview {
-            history.begin_session(id, tables, &session.ranges, &addresses).await;
+        let (states, parent) = (self.shard.repairs(), history.parent);
+        let texts: Vec<String> = session.ranges.iter().map(RingPart::to_string).collect();
+        let participants: Vec<String> = addresses.iter().map(|address| format!("/{address}")).collect();
+        states.begin_session(parent, id, &texts, &participants);
+        if let Some(range) = session.ranges.last().filter(|_| !is_preview) {
+            let ends = (&*range.after.to_string(), &*range.until.to_string());
+            history.begin_session(id, tables, ends, &addresses).await;
         }
         let (ranges, others) = (session.scanned(), &others);
         let mut outcome = RepairOutcome::default();
         let mut error: Option<String> = None;
         for some in scope.tables.chunks(self.options.job_threads) {
-            let jobs = some.iter().map(|table| self.shard.repair(table.id, &ranges, others, action, order));
-            for (table, done) in some.iter().zip(join_all(jobs.collect()).await) {
+            for table in some {
+                ["start", "validation_start"]
+                    .into_iter()
+                    .for_each(|step| states.pass_job(parent, id, &table.name, step));
+            }
+            let jobs = some.iter().map(|table| self.shard.repair(table.id, &ranges, others, terms));
+            let done = match race(pin!(states.cancellation(parent)), join_all(jobs.collect())).await {
+                Either::Left(()) => some.iter().map(|_| Err(Failure::server("The repair was cancelled"))).collect(),
+                Either::Right(done) => done,
+            };
+            for (table, done) in some.iter().zip(done) {
                 if !is_preview {
                     let done = done.as_ref().map(drop).map_err(|failure| &*failure.text);
                     history.end_job(id, &table.name, done).await;
                 }
+                if done.is_ok() {
+                    states.pass_job(parent, id, &table.name, "validation_complete");
+                }
+                states.end_job(parent, id, &table.name, done.as_ref().map(drop).map_err(|it| it.text.to_string()));
                 match done {
                     Ok(done) => outcome += done,
                     Err(failure) => error = error.or_else(|| Some(failure.text.to_string())),
                 }
             }
         }
+        states.end_session(parent, id, error.clone().map_or(Ok(()), Err));
         match error {
             None => {
                 say(
@@ -293,13 +435,6 @@ impl<'a> Run<'a> {
                 Err(error)
             }
         }
-    }
-
-    /// Says that the command failed.
-    fn failed(&self, error: &str) -> String {
-        let text = format!("Repair command #{} failed with error {error}", self.number);
-        say(self.said, text.clone());
-        text
     }
 
     /// The options as `parent_repair_history` has them.

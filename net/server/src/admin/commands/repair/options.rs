@@ -1,7 +1,9 @@
 //! The options of a repair, from nodetool's and as they are told.
 
+use super::plan::RingPart;
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
+use model::Partitioner;
 use std::fmt;
 
 /// The order in which replicas of a range are asked.
@@ -64,14 +66,16 @@ pub(crate) struct RepairOptions {
     pub(crate) data_centers: Vec<String>,
     pub(crate) hosts: Vec<String>,
     pub(crate) preview: PreviewKind,
-    /// The tokens of a sub-range, as texts.
-    pub(crate) range: Option<(String, String)>,
+    /// The sub-range that was asked for.
+    pub(super) range: Option<RingPart>,
     pub(crate) pull: bool,
     pub(crate) force: bool,
     pub(crate) optimise_streams: bool,
     pub(crate) ignore_unreplicated: bool,
     pub(crate) repair_paxos: bool,
     pub(crate) paxos_only: bool,
+    /// How many times as long as a part of a range took the repair rests behind it.
+    pub(crate) rest: u32,
 }
 
 /// Most job threads.
@@ -79,7 +83,12 @@ const JOB_THREADS_MAX: usize = 4;
 
 impl RepairOptions {
     /// The options of a request for the repair of some tables. `here` is the name of this node's data centre.
-    pub(crate) fn of(request: &Request, tables: &[String], here: &str) -> Result<RepairOptions, CommandError> {
+    pub(crate) fn of(
+        request: &Request,
+        tables: &[String],
+        here: &str,
+        partitioner: Partitioner,
+    ) -> Result<RepairOptions, CommandError> {
         let list = |option: &str| -> Vec<String> {
             let given = request.options.iter().filter(|(name, _)| name == option);
             given.flat_map(|(_, value)| value.split(',')).map(|part| part.trim().to_owned()).collect()
@@ -109,7 +118,18 @@ impl RepairOptions {
         let hosts = list("-hosts");
         let range = match (request.option("-st"), request.option("-et")) {
             (None, None) => None,
-            (start, end) => Some((start.unwrap_or_default().to_owned(), end.unwrap_or_default().to_owned())),
+            (start, end) => {
+                let token = |text: Option<&str>| partitioner.parse_token(text.unwrap_or_default());
+                let (after, until) = (token(start), token(end));
+                let part = RingPart {
+                    after: after.map_err(CommandError::Failed)?,
+                    until: until.map_err(CommandError::Failed)?,
+                };
+                if part.after == part.until {
+                    return Err(CommandError::Failed("Start and end tokens must be different.".into()));
+                }
+                Some(part)
+            }
         };
         let options = RepairOptions {
             parallelism: match () {
@@ -133,6 +153,7 @@ impl RepairOptions {
             // Rounds of Paxos that are unfinished are finished by the next one of their partition.
             repair_paxos: false,
             paxos_only: request.has("-paxos-only"),
+            rest: 0,
         };
         options.check(job_threads, here)?;
         Ok(options)
@@ -218,7 +239,7 @@ mod tests {
     fn options(given: &[(&str, &str)]) -> Result<RepairOptions, String> {
         let options = given.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
         let request = Request { command: "repair".into(), options, arguments: Vec::new() };
-        RepairOptions::of(&request, &["t".into()], "dc1").map_err(|error| match error {
+        RepairOptions::of(&request, &["t".into()], "dc1", Partitioner::Murmur3).map_err(|error| match error {
             CommandError::Failed(text) => format!("error: {text}"),
             CommandError::Usage(text) => format!("nodetool: {text}"),
             other => format!("{other:?}"),
@@ -250,6 +271,11 @@ mod tests {
             (&[("-j", "0")], "error: Invalid number of job threads 0"),
             (&[("-j", "x")], "nodetool: job_threads: can not convert \"x\" to a int"),
             (&[("-tr", "")], "error: repair --trace is not supported"),
+            (&[("-st", "5"), ("-et", "5")], "error: Start and end tokens must be different."),
+            (
+                &[("-st", "1")],
+                "error: Invalid token for Murmur3Partitioner. Got  but expected a long value (unsigned 8 bytes integer).",
+            ),
         ] {
             assert_eq!(options(given).expect_err("refused"), text);
         }

@@ -8,7 +8,7 @@ use super::options::RepairOptions;
 use cluster::placement::KeyspacePlacement;
 use cluster::topology::{NodeIndex, Topology};
 use model::token::RingPosition;
-use model::{Partitioner, RingToken, TokenRange};
+use model::{RingToken, TokenRange};
 use std::fmt;
 
 /// The tokens in `(after, until]`, which may go around the end of the ring.
@@ -94,22 +94,9 @@ impl Session {
 }
 
 /// The ranges of a repair of a keyspace.
-///
-/// # Errors
-/// The sub-range that was asked for is none.
-pub(super) fn ranges(
-    topology: &Topology,
-    placed: &KeyspacePlacement,
-    partitioner: Partitioner,
-    options: &RepairOptions,
-) -> Result<Vec<RingPart>, String> {
-    if let Some((start, end)) = &options.range {
-        let token = |text: &str| partitioner.parse_token(text);
-        let part = RingPart { after: token(start)?, until: token(end)? };
-        if part.after == part.until {
-            return Err("Start and end tokens must be different.".into());
-        }
-        return Ok(vec![part]);
+pub(super) fn ranges(topology: &Topology, placed: &KeyspacePlacement, options: &RepairOptions) -> Vec<RingPart> {
+    if let Some(part) = &options.range {
+        return vec![part.clone()];
     }
     let is_local = options.data_centers.len() == 1 && options.hosts.is_empty();
     let center = topology.data_center_of(topology.here());
@@ -121,7 +108,7 @@ pub(super) fn ranges(
         let mut counted = nodes.iter().filter(|node| !is_local || topology.data_center_of(**node) == center);
         counted.next() == Some(&topology.here())
     };
-    Ok(all(topology).into_iter().filter(is_asked).collect())
+    all(topology).into_iter().filter(is_asked).collect()
 }
 
 /// All ranges of the ring.
@@ -135,7 +122,7 @@ fn all(topology: &Topology) -> Vec<RingPart> {
 /// The sessions of a repair of `ranges`.
 ///
 /// # Errors
-/// What operators are told: the nodes that were asked for do not have a range.
+/// What operators are told: the nodes that were asked for do not have a range, or no other node has it.
 pub(super) fn sessions(
     topology: &Topology,
     placed: &KeyspacePlacement,
@@ -148,23 +135,25 @@ pub(super) fn sessions(
         all(topology).into_iter().filter(|part| placed.nodes_of(&part.until).contains(&here)).collect();
     let mut sessions: Vec<Session> = Vec::new();
     for range in ranges {
-        let Some(containing) = own.iter().find(|part| part.contains(range)) else {
-            match own.iter().find(|part| part.intersects(range)) {
-                Some(part) => {
-                    return Err(format!(
-                        "Requested range {range} intersects a local range ({part}) but is not fully contained in one; \
-                         this would lead to imprecise repair. keyspace: {keyspace}"
-                    ));
-                }
-                None => continue,
-            }
-        };
-        let replicas = placed.nodes_of(&containing.until).iter().copied().filter(|node| *node != here);
-        let mut others: Vec<NodeIndex> = replicas.collect();
+        let mut others: Vec<NodeIndex> = Vec::new();
+        if let Some(containing) = own.iter().find(|part| part.contains(range)) {
+            others.extend(placed.nodes_of(&containing.until).iter().copied().filter(|node| *node != here));
+        } else if let Some(part) = own.iter().find(|part| part.intersects(range)) {
+            return Err(format!(
+                "Requested range {range} intersects a local range ({part}) but is not fully contained in one; this \
+                 would lead to imprecise repair. keyspace: {keyspace}"
+            ));
+        }
         if !options.data_centers.is_empty() {
             others.retain(|node| options.data_centers.contains(&topology.node(*node).data_center));
         } else if !options.hosts.is_empty() {
             others = of_hosts(topology, options, range, &others)?;
+        }
+        if others.is_empty() {
+            if options.ignore_unreplicated {
+                continue;
+            }
+            return Err(format!("Nothing to repair for {range} in {keyspace} - aborting"));
         }
         others.sort_unstable();
         match sessions.iter_mut().find(|session| session.others == others) {
@@ -172,7 +161,6 @@ pub(super) fn sessions(
             None => sessions.push(Session { ranges: vec![range.clone()], others }),
         }
     }
-    sessions.retain(|session| !session.others.is_empty());
     Ok(sessions)
 }
 

@@ -1,0 +1,192 @@
+//! `nodetool repair` on whole nodes: what it makes equal, what it says, and what can be read about it.
+
+use super::*;
+use server::admin::protocol::{FOLLOW, GOES_ON};
+
+/// Runs `repair` to its end. Returns its exit code, its lines without their times, and its error.
+async fn repair(node: NodeId, options: &[&str], arguments: &[&str]) -> (u8, Vec<String>, String) {
+    let texts = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let mut request = Request {
+        command: "repair".into(),
+        options: texts(options).into_iter().map(|option| (option, String::new())).collect(),
+        arguments: texts(arguments),
+    };
+    let mut lines = Vec::new();
+    loop {
+        let answer = admin::ask(Sim::address_of(node), &request).await.expect("it is answered");
+        lines.extend(answer.out.lines().map(|line| line.split_once("] ").map_or(line, |(_, text)| text).to_owned()));
+        if answer.exit != GOES_ON {
+            return (answer.exit, lines, answer.err);
+        }
+        let arguments = answer.err.split(' ').map(str::to_owned).collect();
+        request = Request { command: FOLLOW.into(), options: Vec::new(), arguments };
+    }
+}
+
+fn keyspace_of(name: &str, replicas: u32) -> String {
+    format!("CREATE KEYSPACE {name} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}")
+}
+
+/// The texts of a column.
+async fn texts(client: &mut Client, text: &str) -> Vec<String> {
+    let rows = query(client, text).await.rows;
+    let cell = |row: &Vec<Option<Vec<u8>>>| row[0].clone().unwrap_or_else(|| "null".into());
+    rows.iter().map(|row| String::from_utf8_lossy(&cell(row)).into_owned()).collect()
+}
+
+#[test]
+fn what_a_node_has_missed_is_repaired_and_told() {
+    let mut sim = Sim::new(41, Options { buggify: false, ..Options::default() });
+    for (node, shards) in [(ONE, 1), (TWO, 2), (THREE, 1)] {
+        assert_eq!(start(&mut sim, node, shards, config(node)), []);
+    }
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, &keyspace_of("k", 3)).await;
+        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int) WITH read_repair = 'NONE'").await;
+        for node in [ONE, TWO] {
+            tool(node, "disablehandoff", &[], &[]).await;
+        }
+    });
+    sim.kill(THREE);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        while !tool(ONE, "status", &[], &[]).await.contains(&format!("DN  {}", Sim::address_of(THREE))) {
+            runtime::sleep(Duration::from_millis(500)).await;
+        }
+        query(&mut one, "INSERT INTO k.t (a, b) VALUES (1, 2)").await;
+        let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
+        let failed = format!("Repair command #1 failed with error Endpoint not alive: /{}", at(THREE, 7000));
+        assert_eq!((exit, &*lines[1]), (2, &*failed));
+        assert_eq!(lines[2..], ["Repair command #1 finished with error"]);
+        let told = format!("error: Repair job has failed with the error message: {failed}. Check the logs on");
+        assert!(error.starts_with(&told), "{error}");
+
+        // Ranges whose other replica is down are left out, and not told to be repaired.
+        query(&mut one, &keyspace_of("two", 2)).await;
+        query(&mut one, "CREATE TABLE two.t (a int PRIMARY KEY)").await;
+        let (exit, lines, _) = repair(ONE, &["-full", "-force"], &["two"]).await;
+        assert_eq!(exit, 0, "{lines:?}");
+        let of = "FROM system_distributed.parent_repair_history WHERE keyspace_name = 'two' ALLOW FILTERING";
+        let rows = query(&mut one, &format!("SELECT requested_ranges, successful_ranges {of}")).await.rows;
+        let count = |cell: &Option<Vec<u8>>| {
+            cell.as_ref().map_or(0, |bytes| i32::from_be_bytes(bytes[..4].try_into().expect("a set")))
+        };
+        let (requested, successful) = (count(&rows[0][0]), count(&rows[0][1]));
+        assert!(0 < successful && successful < requested, "{successful} of {requested}");
+    });
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), []);
+    run(&mut sim, || async {
+        let mut three = client(THREE).await;
+        assert!(query(&mut three, "SELECT b FROM k.t").await.rows.is_empty(), "it has missed the row");
+        while tool(ONE, "status", &[], &[]).await.contains("DN") {
+            runtime::sleep(Duration::from_millis(500)).await;
+        }
+        let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
+        assert_eq!((exit, &*error, lines.len()), (0, "", 6), "{lines:?}");
+        assert!(lines[1].starts_with("Repair session ") && lines[1].ends_with(" finished (progress: 57%)"));
+        assert_eq!(query(&mut three, "SELECT b FROM k.t").await.rows, [[Some(2_i32.to_be_bytes().to_vec())]]);
+
+        let mut one = client(ONE).await;
+        let of = "FROM system_distributed.repair_history WHERE keyspace_name = 'k' AND columnfamily_name = 't'";
+        assert_eq!(texts(&mut one, &format!("SELECT status {of}")).await, ["SUCCESS"]);
+        let parents = "SELECT exception_message FROM system_distributed.parent_repair_history";
+        let mut ends = texts(&mut one, parents).await;
+        ends.sort_unstable();
+        assert_eq!(ends, [format!("Endpoint not alive: /{}", at(THREE, 7000)), "null".into(), "null".into()]);
+        let of_k = "SELECT status FROM system_views.repairs WHERE keyspace_name = 'k' ALLOW FILTERING";
+        let statuses = texts(&mut one, of_k).await;
+        assert_eq!(statuses.len(), 2);
+        assert!(statuses.contains(&"failure".into()) && statuses.contains(&"success".into()), "{statuses:?}");
+        for table in ["repair_sessions", "repair_jobs"] {
+            assert_eq!(texts(&mut one, &format!("SELECT status FROM system_views.{table}")).await, ["success"; 2]);
+        }
+        let part = "SELECT success_message FROM system_views.repair_participates";
+        assert_eq!(texts(&mut one, part).await, ["Repair completed successfully"; 2]);
+    });
+}
+
+#[test]
+fn ranges_without_other_replicas_are_left_out_only_if_that_is_asked_for() {
+    let mut sim = Sim::new(42, Options { buggify: false, ..Options::default() });
+    let mut alone = config(ONE);
+    alone.node.num_tokens = 1;
+    assert_eq!(start(&mut sim, ONE, 1, alone), []);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, &keyspace_of("k", 2)).await;
+        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+        let (exit, lines, _) = repair(ONE, &["-full"], &["k"]).await;
+        assert_eq!(exit, 2);
+        assert!(lines[1].starts_with("Repair command #1 failed with error Nothing to repair for ("), "{lines:?}");
+        assert!(lines[1].ends_with("] in k - aborting"), "{lines:?}");
+        let (exit, lines, _) = repair(ONE, &["-full", "-iuk"], &["k"]).await;
+        let told =
+            "in k - unreplicated keyspace is ignored since repair was called with --ignore-unreplicated-keyspaces";
+        assert_eq!((exit, lines.len()), (0, 6), "{lines:?}");
+        assert!(lines[1].contains(" skipped: Nothing to repair for [(") && lines[1].ends_with(told));
+        assert!(lines[2].starts_with("Nothing to repair for [(") && lines[2].ends_with(told) && lines[5] == lines[2]);
+        let statuses = texts(&mut one, "SELECT status FROM system_views.repairs").await;
+        assert!(statuses.contains(&"failure".into()) && statuses.contains(&"skipped".into()), "{statuses:?}");
+    });
+}
+
+/// A node that repairs by itself, every table as often as that.
+fn automatic(node: NodeId, min_interval: Duration) -> Config {
+    let mut config = config(node);
+    (config.auto_repair.is_scheduled, config.auto_repair.is_enabled) = (true, true);
+    config.auto_repair.min_interval = min_interval;
+    config.auto_repair.check_interval = Duration::from_secs(5);
+    config.auto_repair.initial_delay = Duration::from_secs(1);
+    config
+}
+
+#[test]
+fn tables_are_repaired_without_an_operator_and_not_too_often() {
+    let mut sim = Sim::new(43, Options { buggify: false, ..Options::default() });
+    let minute = Duration::from_secs(60);
+    for node in [ONE, TWO, THREE] {
+        assert_eq!(start(&mut sim, node, 1, automatic(node, minute)), []);
+    }
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, &keyspace_of("k", 3)).await;
+        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int) WITH read_repair = 'NONE'").await;
+        for node in [ONE, TWO] {
+            tool(node, "disablehandoff", &[], &[]).await;
+        }
+    });
+    sim.kill(THREE);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        while !tool(ONE, "status", &[], &[]).await.contains(&format!("DN  {}", Sim::address_of(THREE))) {
+            runtime::sleep(Duration::from_millis(500)).await;
+        }
+        for key in 0..30 {
+            query(&mut one, &format!("INSERT INTO k.t (a, b) VALUES ({key}, 2)")).await;
+        }
+    });
+    assert_eq!(start(&mut sim, THREE, 1, automatic(THREE, minute)), []);
+    run(&mut sim, || async {
+        let mut three = client(THREE).await;
+        while query(&mut three, "SELECT b FROM k.t").await.rows.len() < 30 {
+            runtime::sleep(Duration::from_secs(1)).await;
+        }
+        // Each node has to have repaired its ranges of every table.
+        for node in [ONE, TWO, THREE] {
+            let mut client = client(node).await;
+            let ended = "SELECT status FROM system_views.repairs WHERE keyspace_name = 'k' ALLOW FILTERING";
+            while !texts(&mut client, ended).await.contains(&"success".into()) {
+                runtime::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    });
+    // What was repaired is known after a restart.
+    sim.kill(ONE);
+    assert_eq!(start(&mut sim, ONE, 1, automatic(ONE, 600 * minute)), []);
+    run(&mut sim, || async {
+        runtime::sleep(Duration::from_secs(60)).await;
+        let begun = "SELECT status FROM system_views.repairs WHERE keyspace_name = 'k' ALLOW FILTERING";
+        assert!(texts(&mut client(ONE).await, begun).await.is_empty());
+    });
+}
