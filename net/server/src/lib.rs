@@ -3,11 +3,13 @@
 //! [`Node::run`] is the main function of every shard. `service` is what a shard does once it has started: [`cql`]
 //! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
 //! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
-//! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`.
+//! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`;
+//! `auto_repair` repairs tables without an operator.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 
 pub mod admin;
+mod auto_repair;
 pub mod client;
 mod client_events;
 pub mod config;

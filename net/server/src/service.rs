@@ -4,6 +4,7 @@
 //! node drains and stops. The others follow: they serve the connections that it hands over, and drain when it says so.
 
 use crate::admin;
+use crate::auto_repair;
 use crate::config::Config;
 use crate::control::{Control, ControlPort};
 use crate::cql::connections::{Connections, PortKind};
@@ -158,6 +159,7 @@ impl Service {
         // Who waits for the node to be ready may ask for metrics at once.
         let listener = http::listen(&node).await;
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
+        let repairs = runtime::spawn(auto_repair::keep(node.clone(), stopping.clone()));
         node.serves_clients.set(listening.is_some());
         gossip.set_rpc_ready(listening.is_some());
         tracing::info!("Startup complete");
@@ -199,7 +201,7 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
-        for task in commands.into_iter().chain(scrapes).chain(peers_accepting) {
+        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs]) {
             task.await;
         }
         rounds.await;

@@ -14,4 +14,5 @@ pub mod number_format;
 pub mod protocol;
 mod text_table;
 
+pub(crate) use commands::repair;
 pub use listener::{ANSWER_TIMEOUT, CONNECTIONS_MAX, REQUEST_TIMEOUT, SIMULATED_PORT, ask, paths, usage_text};

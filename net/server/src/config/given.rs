@@ -107,7 +107,9 @@ impl Given {
 
     /// The value of an option; null counts as not given.
     pub(super) fn take(&self, name: &'static str) -> Option<&Value> {
-        self.values.get(name).filter(|value| !value.is_null())
+        let mut parts = name.split('.');
+        let first = self.values.get(parts.next()?)?;
+        parts.try_fold(first, |group, part| group.get(part)).filter(|value| !value.is_null())
     }
 
     pub(super) fn text(&self, name: &'static str) -> Result<Option<String>, ConfigError> {

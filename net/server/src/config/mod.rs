@@ -11,6 +11,7 @@
 //! [`shard::Config`], which is filled here.
 
 pub mod archiving;
+mod auto_repair;
 mod batch_log;
 mod compaction;
 mod discovery;
@@ -28,6 +29,7 @@ mod streams;
 mod thresholds;
 pub mod units;
 
+pub use auto_repair::AutoRepairOptions;
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
 use cluster::snitch::Snitch;
 pub use discovery::{SEEDS_MAX, seeds_of};
@@ -80,6 +82,8 @@ pub struct Config {
     pub listen_interface: Option<Interface>,
     /// `rpc_interface`, likewise.
     pub rpc_interface: Option<Interface>,
+    /// `auto_repair`.
+    pub auto_repair: AutoRepairOptions,
     /// `phi_convict_threshold`.
     pub phi_convict_threshold: f64,
     /// Options that have no effect here and were given a value other than their default.
@@ -126,6 +130,7 @@ impl Default for Config {
             seed_names: Vec::new(),
             listen_interface: None,
             rpc_interface: None,
+            auto_repair: AutoRepairOptions::default(),
             phi_convict_threshold: PHI_CONVICT_THRESHOLD,
             unused: Vec::new(),
         }
@@ -307,6 +312,7 @@ impl Given {
             seed_names: self.seeds()?,
             listen_interface: self.interface("listen_interface", "listen_address", "listen_interface_prefer_ipv6")?,
             rpc_interface: self.interface("rpc_interface", "rpc_address", "rpc_interface_prefer_ipv6")?,
+            auto_repair: self.auto_repair()?,
             phi_convict_threshold: self.phi_convict_threshold()?,
             unused,
         };

@@ -8,7 +8,10 @@ use super::older::Older::{Kibibytes, Mebibytes, MegabitsPerSecond, Milliseconds,
 use super::{Key, group, read, refused, unused};
 
 const REPAIR: &str = "repairs need no such tuning";
-const AUTOMATIC: &str = "repairs do not run by themselves";
+const AUTOMATIC: &str =
+    "a node repairs one table at a time, resting between parts of its ranges so that clients go first";
+const SCHEDULED: &str = "tables are repaired in full, each node for its own ranges; `auto_repair.global_settings.enabled` is needed as well";
+const INTERVAL: &str = "tables are repaired within half of their `gc_grace_seconds` in any case";
 const NEAR: &str = "every core has an equal part of it; 0 sets no limit";
 const FAR: &str = "besides the limit for all nodes; every core has an equal part of it; 0 sets no limit";
 const STATE: &str = "a core remembers its last 256 streams";
@@ -49,23 +52,23 @@ pub(super) const KEYS: &[Key] = &[
     read("transfer_hints_on_decommission", FLAG, "true", ""),
     read("use_creation_time_for_hint_ttl", FLAG, "true", ""),
     group("auto_repair", "{}"),
-    refused("auto_repair.auto_repair_scheduling_enabled", FLAG, "false", AUTOMATIC),
-    refused("auto_repair.enabled", FLAG, "false", AUTOMATIC),
+    read("auto_repair.auto_repair_scheduling_enabled", FLAG, "false", "the same as `auto_repair.enabled`"),
+    read("auto_repair.enabled", FLAG, "false", SCHEDULED),
     group("auto_repair.global_settings", "{}"),
     unused("auto_repair.global_settings.allow_parallel_replica_repair", FLAG, "false", AUTOMATIC),
     unused("auto_repair.global_settings.allow_parallel_replica_repair_across_schedules", FLAG, "true", AUTOMATIC),
-    refused("auto_repair.global_settings.enabled", FLAG, "false", AUTOMATIC),
+    read("auto_repair.global_settings.enabled", FLAG, "false", ""),
     unused("auto_repair.global_settings.force_repair_new_node", FLAG, "false", AUTOMATIC),
-    unused("auto_repair.global_settings.ignore_dcs", LIST, "[]", AUTOMATIC),
-    unused("auto_repair.global_settings.initial_scheduler_delay", INT_SECONDS, "5m", AUTOMATIC),
+    refused("auto_repair.global_settings.ignore_dcs", LIST, "[]", "every data centre is repaired"),
+    read("auto_repair.global_settings.initial_scheduler_delay", INT_SECONDS, "5m", ""),
     unused("auto_repair.global_settings.materialized_view_repair_enabled", FLAG, "false", AUTOMATIC),
-    unused("auto_repair.global_settings.min_repair_interval", INT_SECONDS, "24h", AUTOMATIC),
+    read("auto_repair.global_settings.min_repair_interval", INT_SECONDS, "24h", INTERVAL),
     unused("auto_repair.global_settings.number_of_repair_threads", INTEGER, "1", AUTOMATIC),
     unused("auto_repair.global_settings.parallel_repair_count", INTEGER, "3", AUTOMATIC),
     unused("auto_repair.global_settings.parallel_repair_percentage", INTEGER, "3", AUTOMATIC),
     unused("auto_repair.global_settings.repair_by_keyspace", FLAG, "true", AUTOMATIC),
     unused("auto_repair.global_settings.repair_max_retries", INTEGER, "3", AUTOMATIC),
-    unused("auto_repair.global_settings.repair_primary_token_range_only", FLAG, "true", AUTOMATIC),
+    read("auto_repair.global_settings.repair_primary_token_range_only", FLAG, "true", ""),
     unused("auto_repair.global_settings.repair_retry_backoff", LONG_SECONDS, "30s", AUTOMATIC),
     unused("auto_repair.global_settings.repair_session_timeout", INT_SECONDS, "3h", AUTOMATIC),
     unused("auto_repair.global_settings.sstable_upper_threshold", INTEGER, "50000", AUTOMATIC),
@@ -78,14 +81,19 @@ pub(super) const KEYS: &[Key] = &[
     ),
     unused("auto_repair.history_clear_delete_hosts_buffer_interval", INT_SECONDS, "2h", AUTOMATIC),
     unused("auto_repair.mixed_major_version_repair_enabled", FLAG, "false", AUTOMATIC),
-    unused("auto_repair.repair_check_interval", INT_SECONDS, "5m", AUTOMATIC),
+    read("auto_repair.repair_check_interval", INT_SECONDS, "5m", ""),
     unused("auto_repair.repair_task_min_duration", LONG_SECONDS, "5s", AUTOMATIC),
-    unused("auto_repair.repair_type_overrides", MAP, "{}", AUTOMATIC),
+    refused(
+        "auto_repair.repair_type_overrides",
+        MAP,
+        "{}",
+        "all repairs are full ones; use `auto_repair.global_settings`",
+    ),
     unused("auto_optimise_full_repair_streams", FLAG, "false", REPAIR),
     unused("auto_optimise_inc_repair_streams", FLAG, "false", REPAIR),
     unused("auto_optimise_preview_repair_streams", FLAG, "false", REPAIR),
     unused("concurrent_merkle_tree_requests", INTEGER, "0", REPAIR),
-    unused("concurrent_validations", INTEGER, "0", REPAIR),
+    unused("concurrent_validations", INTEGER, "0", "a core hashes at most two parts of ranges at once"),
     unused("reject_repair_compaction_threshold", INTEGER, "2147483647", REPAIR),
     group("repair", "{}"),
     group("repair.retries", "{}"),
