@@ -427,6 +427,28 @@ fn a_snapshot_leaves_out_an_index_that_is_dropped_meanwhile() {
 }
 
 #[test]
+fn a_flush_ends_before_the_directory_of_a_dropped_index_is_cleared() {
+    for pause in 0..50 {
+        run(&mut calm(9), move || async move {
+            let store = Rc::new(start(small(), &[indexed()]).await);
+            build(&store).await;
+            write_rows(&store, 0..50, 10).await;
+            let flushing = runtime::spawn({
+                let store = store.clone();
+                async move { store.flush(table(1).id).await }
+            });
+            runtime::sleep(Duration::from_millis(pause)).await;
+            store.add_table(table(1), Home::ByToken);
+            store.remove_index(&table(1), "of_a").await.expect("removed");
+            store.prepare_index(&table(1), "of_a").await.expect("cleared");
+            flushing.await.unwrap_or_else(|error| panic!("after {pause} ms: {error}"));
+            let directory = engine::directory_of(Path::new("/data"), &table(1));
+            assert!(list_dir(&directory.join(".of_a")).await.is_err(), "after {pause} ms");
+        });
+    }
+}
+
+#[test]
 fn values_have_a_length() {
     use engine::index::{TooLong, VALUE_BYTES_MAX, too_long};
     let of = |bytes: usize| insert(table(1).id, b"p", 1, 1, 1, &vec![b'x'; bytes]);

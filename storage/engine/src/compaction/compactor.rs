@@ -29,6 +29,7 @@ use runtime::sync::Condition;
 use runtime::{Class, HashMap};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io;
 use std::rc::Rc;
 
 /// Shares of the core that compactions get for each task to do.
@@ -152,7 +153,12 @@ impl Compactor {
                     .await;
                 let (Some(table), Some(compactor)) = (wanted, compactor.upgrade()) else { return };
                 let Some(_pass) = compactor.gate.enter() else { return };
-                if let Err(error) = compactor.faults.noted(compactor.compact_as_wanted(table).await) {
+                let done = match compactor.compact_as_wanted(table).await {
+                    // An index was dropped, and its directory cleared.
+                    Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound && compactor.tables.readable(table).is_err() => Ok(()),
+                    done => done,
+                };
+                if let Err(error) = compactor.faults.noted(done) {
                     tracing::error!(%error, %table, "compaction failed");
                 }
             }

@@ -199,6 +199,11 @@ impl Flusher {
         Ok(())
     }
 
+    /// Waits until the flush under way, if there is one, has ended.
+    pub(crate) async fn settled(&self) {
+        drop(self.turn.acquire(1).await);
+    }
+
     /// Gives a table an empty memtable and queues the old one to be flushed, unless there is nothing to flush.
     fn switch_memtable(&self, table: TableId) -> Result<(), Error> {
         let log = self.log.started();

@@ -70,7 +70,8 @@ impl Indexes {
         Ok(())
     }
 
-    /// Removes the SSTables of a dropped index that no core knows any more. Waits for a build that is still running.
+    /// Removes the SSTables of a dropped index that no core knows any more. Waits for a build or a flush that is still
+    /// running, because the index's directory is going to be cleared.
     ///
     /// # Errors
     /// The disk's. The next start removes what is left.
@@ -79,6 +80,7 @@ impl Indexes {
         while self.building.borrow().contains(&id) {
             runtime::sleep(BUILDING_WAIT).await;
         }
+        self.flusher.settled().await;
         self.obsolete.remove(id).await
     }
 
