@@ -9,7 +9,8 @@
    again; then the same repair, and another one, which must find nothing.
 
 Prints, for each repair: its time, the CPU time of all nodes together (what they use while nothing happens taken off) per gigabyte of the
-table, the bytes that nodes have sent each other, and what part of the table that is. At the end every node is asked for rows alone. Ends
+table, the bytes that went from one node to another (requests of all kinds, and the hashes and rows in the answers of replicas), and what
+part of the table that is. At the end every node is asked for rows alone. Ends
 with 1 if a row is not there, or the last repair found something."""
 import argparse
 import asyncio
@@ -109,13 +110,14 @@ def repair(cluster, name, table_bytes):
     def grown(metric):
         return int(sum(now.get(metric, 0) - then.get(metric, 0) for now, then in zip(after, before[1])))
 
-    sent = grown("helenus_peer_sent_bytes_total")
+    # Answers are not counted as sent.
+    moved = sum(map(grown, ["helenus_peer_sent_bytes_total", "helenus_repair_hash_bytes_total", "helenus_repair_read_bytes_total"]))
     print(json.dumps({
         "repair": name,
         "seconds": round(took, 1),
         "cpu_seconds_per_gigabyte": round(used / (table_bytes / 1e9), 2),
-        "sent_bytes": sent,
-        "sent_percent_of_table": round(100 * sent / table_bytes, 2),
+        "moved_bytes": moved,
+        "moved_percent_of_table": round(100 * moved / table_bytes, 2),
         "partitions": grown("helenus_repair_partitions_total"),
         "differing": grown("helenus_repair_partitions_differing_total"),
         "hash_bytes": grown("helenus_repair_hash_bytes_total"),
