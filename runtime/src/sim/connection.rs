@@ -185,7 +185,11 @@ impl Connection {
             let rest = side.out.split_off(room);
             let taken = std::mem::replace(&mut side.out, rest);
             world.scheduler.fold(hash64(&taken));
-            *side.node.sent_bytes.borrow_mut().entry(self.nodes[1 - number]).or_default() += taken.len() as u64;
+            {
+                let mut sent = side.node.sent.borrow_mut();
+                let to_peer = sent.entry(self.nodes[1 - number]).or_default();
+                (to_peer.sends, to_peer.bytes) = (to_peer.sends + 1, to_peer.bytes + taken.len() as u64);
+            }
             let mut bytes = &taken[..];
             while !bytes.is_empty() {
                 let tiny = world.scheduler.below(TINY_SEGMENTS) == 0;

@@ -211,7 +211,19 @@ impl Sim {
     /// The bytes that node `from` has sent to node `to` since `from` started; 0 if it does not run.
     pub fn bytes(&self, from: NodeId, to: NodeId) -> u64 {
         let node = self.world.node(from);
-        node.and_then(|node| node.sent_bytes.borrow().get(&to).copied()).unwrap_or(0)
+        node.and_then(|node| node.sent.borrow().get(&to).map(|sent| sent.bytes)).unwrap_or(0)
+    }
+
+    /// How often the nodes of `among` have handed bytes to the network for another one of them, each since it started.
+    /// What a node writes in one turn of its loop on one connection counts once, if the window has room for it.
+    pub fn sends(&self, among: &[NodeId]) -> u64 {
+        let of_node = |from: &NodeId| {
+            let node = self.world.node(*from)?;
+            let sent = node.sent.borrow();
+            let to_others = among.iter().filter(|to| *to != from).filter_map(|to| sent.get(to));
+            Some(to_others.map(|sent| sent.sends).sum::<u64>())
+        };
+        among.iter().filter_map(of_node).sum()
     }
 
     /// From now on polls the tasks of a node that runs through `polling`, so that profilers show under the name of that
@@ -306,6 +318,11 @@ impl Sim {
     /// The sites that [`crate::fault::reached`] recorded so far.
     pub fn reached(&self) -> BTreeSet<&'static str> {
         self.world.reached.borrow().clone()
+    }
+
+    /// Forgets the sites that were recorded so far.
+    pub fn forget_reached(&mut self) {
+        self.world.reached.borrow_mut().clear();
     }
 
     /// How the first node that contradicted another one did so, by [`crate::fault::believe`]; `None` if none has.

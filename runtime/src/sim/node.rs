@@ -40,10 +40,18 @@ pub(crate) struct Node {
     pub(crate) wall_shown_micros: Cell<i64>,
     /// The number of messages that its shards have sent each other.
     pub(crate) messages: Cell<u64>,
-    /// The bytes that it has sent to each node, itself included.
-    pub(crate) sent_bytes: RefCell<BTreeMap<NodeId, u64>>,
+    /// What it has sent to each node, itself included.
+    pub(crate) sent: RefCell<BTreeMap<NodeId, Sent>>,
     /// The function through which its tasks are polled.
     pub(crate) polling: Cell<PollThrough>,
+}
+
+/// What a node has sent to another one.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Sent {
+    /// How often it has handed bytes to the network.
+    pub(crate) sends: u64,
+    pub(crate) bytes: u64,
 }
 
 /// A function through which the tasks of a node are polled: it must call its argument once.

@@ -137,7 +137,7 @@ impl World {
             wall_drift_ppm: self.scheduler.below(2 * DRIFT_PPM + 1) as i64 - DRIFT_PPM as i64,
             wall_shown_micros: Cell::new(i64::MIN),
             messages: Cell::new(0),
-            sent_bytes: RefCell::default(),
+            sent: RefCell::default(),
             polling: Cell::new(|poll| poll()),
         });
         self.nodes.borrow_mut().insert(id, node.clone());

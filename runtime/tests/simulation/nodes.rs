@@ -296,6 +296,8 @@ fn a_node_is_asked_to_stop() {
     sim.run_until(LONG, || false);
     assert!(!sim.is_running(ONE));
     assert_eq!(sim.reached(), BTreeSet::from(["terminated"]));
+    sim.forget_reached();
+    assert!(sim.reached().is_empty());
 }
 
 #[test]
