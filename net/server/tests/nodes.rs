@@ -1,5 +1,7 @@
 //! Several whole nodes in the simulator, linked by the network.
 
+#[path = "nodes/elastic.rs"]
+mod elastic;
 #[path = "nodes/events.rs"]
 mod events;
 #[path = "nodes/failures.rs"]

@@ -1,0 +1,276 @@
+//! Operations on the ring with data: nodes join, leave, die, are replaced and move, and a keyspace gets more replicas.
+//! What nodes do under load and while others fail is judged by the crate `sim`.
+
+use super::*;
+use model::Consistency;
+
+const FOUR: NodeId = NodeId(4);
+const ROWS: i32 = 60;
+
+/// Starts these nodes of one core, and creates and fills a table with so many replicas.
+fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
+    let mut sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
+    for node in nodes {
+        assert_eq!(start(&mut sim, *node, 1, config(*node)), []);
+    }
+    run(&mut sim, move || async move {
+        let mut client = client(ONE).await;
+        let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {factor}}}");
+        query(&mut client, &format!("CREATE KEYSPACE k WITH replication = {replication}")).await;
+        query(&mut client, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+        for key in 0..ROWS {
+            query(&mut client, &format!("INSERT INTO k.t (a, b) VALUES ({key}, {key})")).await;
+        }
+    });
+    sim
+}
+
+/// Which of the rows a node shows at a level; a row that it cannot read is none.
+async fn shown(node: NodeId, consistency: Consistency) -> Vec<i32> {
+    let mut client = client(node).await;
+    let mut keys = Vec::new();
+    for key in 0..ROWS {
+        let options = QueryOptions { consistency, ..QueryOptions::default() };
+        let found = client.query(&format!("SELECT b FROM k.t WHERE a = {key}"), &options).await;
+        if found.is_ok_and(|outcome| !outcome.rows.is_empty()) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+fn all() -> Vec<i32> {
+    (0..ROWS).collect()
+}
+
+/// The keys of which a node is a replica.
+async fn owned(node: NodeId) -> Vec<i32> {
+    let mut keys = Vec::new();
+    for key in 0..ROWS {
+        let endpoints = tool(ONE, "getendpoints", &[], &["k", "t", &key.to_string()]).await;
+        if endpoints.lines().any(|line| line == Sim::address_of(node).to_string()) {
+            keys.push(key);
+        }
+    }
+    keys
+}
+
+/// Waits until a node says that these, and no others, are up and normal.
+async fn normal(through: NodeId, nodes: &[NodeId]) {
+    let expected: Vec<String> = nodes.iter().map(|node| format!("UN {}", Sim::address_of(*node))).collect();
+    while letters(through).await != expected {
+        runtime::sleep(Duration::from_millis(100)).await;
+    }
+}
+
+/// Waits until a node takes another one for dead.
+async fn down(through: NodeId, dead: NodeId) {
+    let expected = ["DN", "DL"].map(|letters| format!("{letters} {}", Sim::address_of(dead)));
+    while !letters(through).await.iter().any(|row| expected.contains(row)) {
+        runtime::sleep(Duration::from_millis(500)).await;
+    }
+}
+
+fn replacing(node: NodeId, dead: NodeId) -> Config {
+    let address = Sim::address_of(node);
+    let options = [
+        format!("listen_address={address}"),
+        format!("rpc_address={address}"),
+        format!("replace_address_first_boot={}", Sim::address_of(dead)),
+    ];
+    let read = Config::read("", &options).expect("options that exist");
+    let mut config = config(node);
+    config.node.replace_address = read.node.replace_address;
+    config
+}
+
+#[test]
+fn a_node_that_joins_has_its_data_and_the_others_may_remove_it() {
+    let mut sim = filled(40, &[ONE, TWO], 1);
+    assert_eq!(start(&mut sim, THREE, 2, config(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        for node in [ONE, TWO] {
+            tool(node, "cleanup", &[], &[]).await;
+        }
+        assert_eq!(shown(THREE, Consistency::One).await, all());
+    });
+    // What it shows without the others is what it has itself.
+    sim.kill(ONE);
+    sim.kill(TWO);
+    let own = Rc::new(RefCell::new(Vec::new()));
+    let seen = own.clone();
+    run(&mut sim, move || {
+        let seen = seen.clone();
+        async move { *seen.borrow_mut() = shown(THREE, Consistency::One).await }
+    });
+    let own = own.borrow().clone();
+    assert!(own.len() > 3, "{own:?}");
+    for node in [ONE, TWO] {
+        assert_eq!(start(&mut sim, node, 1, config(node)), []);
+    }
+    run(&mut sim, move || {
+        let own = own.clone();
+        async move { assert_eq!(owned(THREE).await, own) }
+    });
+}
+
+#[test]
+fn a_node_that_leaves_gives_its_only_replicas_to_the_others() {
+    let mut sim = filled(41, &[ONE, TWO, THREE], 1);
+    run(&mut sim, || async {
+        assert!(!owned(THREE).await.is_empty());
+        // By force: a keyspace of the system wants three nodes.
+        tool(THREE, "decommission", &["-f"], &[]).await;
+    });
+    sim.crash(THREE);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO]).await;
+        assert_eq!(shown(ONE, Consistency::One).await, all());
+    });
+}
+
+#[test]
+fn what_a_dead_node_had_is_made_again_when_it_is_removed() {
+    let mut sim = filled(42, &[ONE, TWO, THREE], 2);
+    sim.crash(THREE);
+    run(&mut sim, || async {
+        down(ONE, THREE).await;
+        assert!(shown(ONE, Consistency::All).await.len() < ROWS as usize);
+        let status = tool(ONE, "status", &[], &[]).await;
+        let row = status.lines().find(|line| line.starts_with("DN")).expect("the dead node");
+        let host_id = row.split_whitespace().rev().nth(1).expect("a host id").to_owned();
+        tool(ONE, "removenode", &[], &[&host_id]).await;
+        assert_eq!(shown(ONE, Consistency::All).await, all());
+        normal(TWO, &[ONE, TWO]).await;
+    });
+}
+
+#[test]
+fn a_node_that_dies_when_it_has_almost_left_can_be_removed() {
+    for step in ["operation switched", "operation settled"] {
+        let mut sim = filled(48, &[ONE, TWO, THREE], 1);
+        sim.forget_reached();
+        let asking = NodeId(8);
+        sim.start_node(asking, 1, |_| async {
+            let request = Request {
+                command: "decommission".into(),
+                options: [("-f".to_owned(), String::new())].into(),
+                arguments: Vec::new(),
+            };
+            let _ = admin::ask(Sim::address_of(THREE), &request).await;
+        });
+        while !sim.reached().contains(step) {
+            assert!(sim.step());
+        }
+        sim.crash(THREE);
+        run(&mut sim, || async {
+            down(ONE, THREE).await;
+            let status = tool(ONE, "status", &[], &[]).await;
+            let row = status.lines().find(|line| line.starts_with('D') && !line.starts_with("Data")).expect("it");
+            let host_id = row.split_whitespace().rev().nth(1).expect("a host id").to_owned();
+            tool(ONE, "removenode", &[], &[&host_id]).await;
+            normal(ONE, &[ONE, TWO]).await;
+            normal(TWO, &[ONE, TWO]).await;
+            assert_eq!(shown(ONE, Consistency::All).await, all());
+        });
+    }
+}
+
+#[test]
+fn a_wiped_node_does_not_come_back_but_as_its_own_replacement() {
+    let mut sim = filled(43, &[ONE, TWO, THREE], 2);
+    sim.crash(THREE);
+    sim.wipe(THREE);
+    run(&mut sim, || down(ONE, THREE));
+    // As if nothing had happened.
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), [Exit::Misconfigured]);
+    assert_eq!(start(&mut sim, THREE, 1, replacing(THREE, THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        assert_eq!(shown(THREE, Consistency::All).await, all());
+    });
+    // It has everything itself: at RF 2 its ranges survive the other nodes.
+    sim.crash(TWO);
+    run(&mut sim, || async {
+        let kept = owned(THREE).await;
+        let shown = shown(THREE, Consistency::One).await;
+        assert!(kept.iter().all(|key| shown.contains(key)), "{kept:?} {shown:?}");
+    });
+}
+
+#[test]
+fn a_dead_node_is_replaced_at_another_address() {
+    let mut sim = filled(44, &[ONE, TWO, THREE], 2);
+    sim.crash(THREE);
+    run(&mut sim, || down(ONE, THREE));
+    assert_eq!(start(&mut sim, FOUR, 1, replacing(FOUR, THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, FOUR]).await;
+        assert_eq!(shown(FOUR, Consistency::All).await, all());
+    });
+    // The old one hears that it is none any more.
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), [Exit::Misconfigured]);
+}
+
+#[test]
+fn a_keyspace_that_gets_more_replicas_fills_them_by_itself() {
+    let mut sim = filled(45, &[ONE, TWO, THREE], 1);
+    run(&mut sim, || async {
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+        query(&mut client(ONE).await, &format!("ALTER KEYSPACE k WITH replication = {replication}")).await;
+        // No reader sees a hole meanwhile.
+        while owned(THREE).await != all() {
+            assert_eq!(shown(TWO, Consistency::One).await, all());
+        }
+        assert_eq!(shown(TWO, Consistency::One).await, all());
+    });
+    sim.crash(ONE);
+    sim.crash(TWO);
+    run(&mut sim, || async { assert_eq!(shown(THREE, Consistency::One).await, all()) });
+}
+
+#[test]
+fn a_node_that_moves_takes_its_data_along() {
+    let mut sim = Sim::new(46, Options { buggify: false, ..Options::default() });
+    for node in [ONE, TWO] {
+        let mut single = config(node);
+        single.node.num_tokens = 1;
+        assert_eq!(start(&mut sim, node, 1, single), []);
+    }
+    run(&mut sim, || async {
+        let mut client = client(ONE).await;
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        query(&mut client, &format!("CREATE KEYSPACE k WITH replication = {replication}")).await;
+        query(&mut client, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+        for key in 0..ROWS {
+            query(&mut client, &format!("INSERT INTO k.t (a, b) VALUES ({key}, {key})")).await;
+        }
+        for token in ["-9000000000000000000", "17", "9000000000000000000"] {
+            tool(TWO, "move", &[], &[token]).await;
+            assert_eq!(shown(ONE, Consistency::One).await, all(), "{token}");
+            let ring = tool(ONE, "ring", &[], &[]).await;
+            assert!(ring.contains(token), "{ring}");
+            for node in [ONE, TWO] {
+                tool(node, "cleanup", &[], &[]).await;
+            }
+        }
+        assert_eq!(shown(TWO, Consistency::One).await, all());
+    });
+}
+
+#[test]
+fn a_node_without_auto_bootstrap_has_nothing_until_it_is_rebuilt() {
+    let mut sim = filled(47, &[ONE, TWO], 2);
+    let mut empty = config(THREE);
+    empty.node.auto_bootstrap = false;
+    assert_eq!(start(&mut sim, THREE, 1, empty), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        let own = owned(THREE).await;
+        let shown_at_one = shown(THREE, Consistency::One).await;
+        assert!(!own.is_empty() && own.iter().any(|key| !shown_at_one.contains(key)), "{own:?} {shown_at_one:?}");
+        tool(THREE, "rebuild", &[], &[]).await;
+        assert_eq!(shown(THREE, Consistency::One).await, all());
+    });
+}
