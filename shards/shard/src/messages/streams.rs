@@ -30,6 +30,11 @@ pub enum StreamVerb {
         /// Why it failed.
         failure: Option<String>,
     },
+    /// End what is received as part of a plan that nobody wants any more.
+    Abandon {
+        /// The plan.
+        plan: Uuid,
+    },
     /// Change a limit.
     Change(ThroughputChange),
 }
@@ -139,6 +144,18 @@ pub struct StreamProgress {
 }
 
 impl StreamProgress {
+    /// Bytes per second since it began.
+    pub fn rate(&self, now_millis: i64) -> u64 {
+        let millis = u64::try_from(now_millis.saturating_sub(self.began_at)).unwrap_or(0);
+        (u128::from(self.bytes_done) * 1000).checked_div(millis.into()).map_or(0, |rate| rate as u64)
+    }
+
+    /// How long the rest takes if it goes on as fast as since it began; `None` before anything has come.
+    pub fn time_left(&self, now_millis: i64) -> Option<Duration> {
+        let left = self.bytes.saturating_sub(self.bytes_done);
+        left.saturating_mul(1000).checked_div(self.rate(now_millis)).map(Duration::from_millis)
+    }
+
     /// Whether both are about the same stream.
     pub(crate) fn is_same(&self, other: &StreamProgress) -> bool {
         (self.plan, self.peer, self.is_incoming) == (other.plan, other.peer, other.is_incoming)

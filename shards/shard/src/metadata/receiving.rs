@@ -10,7 +10,8 @@
 //! 4. Report. After the report of the last receiver data is read from its new places, and the operation is ended
 //!    ([`super::settling`]).
 //!
-//! A step that fails is tried again after a pause, for as long as the operation is under way.
+//! A step that fails is tried again after a pause, for as long as the operation is under way. When nothing is owed any
+//! more, what is kept so that a fetch can go on is removed.
 
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
@@ -32,20 +33,26 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Fetches what this node gains by each operation, until the node stops.
 pub(crate) async fn keep(shard: Shard) {
     let host_id = shard.host_id();
-    let mut told = String::new();
+    let (mut told, mut may_keep_parts) = (String::new(), true);
     while !shard.store().is_closing() {
         let metadata = shard.metadata().current();
         let owed = metadata.operations.iter().find(|(_, operation)| operation.receivers.contains(&host_id));
         let Some((id, operation)) = owed else {
+            if may_keep_parts && let Err(error) = stream::forget_others(&shard).await {
+                tracing::warn!(%error, "what was fetched for operations that have ended stays until the next one");
+            }
+            may_keep_parts = false;
             shard.metadata().wait_for(metadata.epoch + 1).await;
             continue;
         };
+        may_keep_parts = true;
         let is_over = |metadata: &cluster::metadata::Metadata| {
             metadata.operations.get(id).is_none_or(|now| now.since != operation.since)
         };
         let ended = shard.metadata().wait_until(is_over);
         match race(receive(&shard, *id, operation), ended).await {
-            Either::Left(Ok(())) | Either::Right(()) => {}
+            Either::Left(Ok(())) => {}
+            Either::Right(()) => stream::abandon(&shard, plan_id(&shard, *id, operation)).await,
             Either::Left(Err(text)) => {
                 if told != text {
                     tracing::warn!("{}: {text}; trying again", operation.kind);

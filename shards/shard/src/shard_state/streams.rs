@@ -36,6 +36,15 @@ pub(crate) struct Streams {
     pub(crate) lease: Duration,
     /// The plans that shard 0 carries out.
     pub(crate) running: RefCell<Vec<Uuid>>,
+    /// What this core receives now.
+    receiving: RefCell<Vec<Rc<Receiving>>>,
+    receiving_changed: Condition,
+}
+
+/// What a core receives from a core of another node, as part of a plan.
+pub(crate) struct Receiving {
+    plan: Uuid,
+    is_abandoned: Cell<bool>,
 }
 
 /// A session in which this core sends.
@@ -121,6 +130,8 @@ impl Streams {
             received_bytes: Counter::default(),
             lease: options.keep_alive,
             running: RefCell::default(),
+            receiving: RefCell::default(),
+            receiving_changed: Condition::default(),
         };
         for (which, rate) in [
             (Throughput::Ranges, options.throughput),
@@ -131,6 +142,32 @@ impl Streams {
             streams.set_rate(which, rate, rate.div_ceil(runtime::shard_count() as u64));
         }
         streams
+    }
+
+    /// Notes that something is received as part of a plan, until [`Streams::received`].
+    pub(crate) fn receive(&self, plan: Uuid) -> Rc<Receiving> {
+        let receiving = Rc::new(Receiving { plan, is_abandoned: Cell::new(false) });
+        self.receiving.borrow_mut().push(receiving.clone());
+        receiving
+    }
+
+    /// Notes that something is not received any more.
+    pub(crate) fn received(&self, ended: &Rc<Receiving>) {
+        self.receiving.borrow_mut().retain(|receiving| !Rc::ptr_eq(receiving, ended));
+        self.receiving_changed.notify();
+    }
+
+    /// Waits until nobody wants any more what is received.
+    pub(crate) async fn abandoned(&self, receiving: &Receiving) {
+        self.receiving_changed.wait(|| receiving.is_abandoned.get().then_some(())).await;
+    }
+
+    /// Lets everything end that is received as part of a plan, and waits for that.
+    pub(crate) async fn abandon(&self, plan: Uuid) {
+        let is_of_plan = |receiving: &&Rc<Receiving>| receiving.plan == plan;
+        self.receiving.borrow().iter().filter(is_of_plan).for_each(|receiving| receiving.is_abandoned.set(true));
+        self.receiving_changed.notify();
+        self.receiving_changed.wait(|| self.receiving.borrow().iter().all(|of| of.plan != plan).then_some(())).await;
     }
 
     /// Adds a session.
@@ -250,5 +287,74 @@ impl Streams {
             false => (Throughput::Ranges, Throughput::RangesBetweenCenters),
         };
         [Some(near), is_far.then_some(far)].into_iter().flatten().map(|which| &self.throttles[which as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::NodeId;
+    use runtime::sim::{Options, Sim, Stop};
+
+    #[test]
+    fn nothing_is_received_any_more_once_a_plan_is_abandoned() {
+        let mut sim = Sim::new(2, Options::default());
+        let done = Rc::new(Cell::new(false));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let finished = finished.clone();
+            async move {
+                let streams = Rc::new(Streams::new(&StreamOptions::default()));
+                let (plan, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+                let (unwanted, wanted) = (streams.receive(plan), streams.receive(other));
+                let (receiver, ended) = (streams.clone(), Rc::new(Cell::new(false)));
+                let seen = ended.clone();
+                runtime::spawn(async move {
+                    receiver.abandoned(&unwanted).await;
+                    runtime::sleep(Duration::from_secs(1)).await;
+                    seen.set(true);
+                    receiver.received(&unwanted);
+                });
+                streams.abandon(plan).await;
+                assert!(ended.get(), "it is waited for");
+                let goes_on = runtime::timeout(Duration::from_secs(9), streams.abandoned(&wanted)).await;
+                assert!(goes_on.is_none(), "another plan goes on");
+                finished.set(true);
+            }
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get()), Stop::Condition);
+    }
+
+    #[test]
+    fn sessions_and_what_is_remembered_are_bounded() {
+        let mut sim = Sim::new(1, Options::default());
+        let done = Rc::new(Cell::new(false));
+        let finished = done.clone();
+        sim.start_node(NodeId(1), 1, move |_| {
+            let finished = finished.clone();
+            async move {
+                let streams = Streams::new(&StreamOptions::default());
+                let (plan, table) = (Uuid::from_u128(1), TableId([1; 16]));
+                let session = |number: usize| {
+                    let progress = streams.progress(plan, 1, plan, false);
+                    Rc::new(SourceSession::new(Uuid::from_u128(number as u128), table, false, progress))
+                };
+                (0..SESSIONS_MAX).for_each(|number| streams.add(session(number)).expect("room"));
+                assert!(streams.add(session(SESSIONS_MAX)).is_err(), "one past it");
+                streams.remove(Uuid::from_u128(0));
+                streams.add(session(SESSIONS_MAX)).expect("room again");
+                streams.void(table);
+                let voided = streams.session(Uuid::from_u128(1)).expect("a session");
+                assert!(matches!(*voided.state.borrow(), SessionState::Void));
+                assert!(!voided.is_stale(Duration::from_secs(9)));
+                runtime::sleep(Duration::from_secs(10)).await;
+                assert!(voided.is_stale(Duration::from_secs(9)));
+                (0..2 * PROGRESS_MAX)
+                    .for_each(|peer| drop(streams.progress(plan, 1, Uuid::from_u128(peer as u128), true)));
+                assert_eq!(streams.all_progress().len(), PROGRESS_MAX);
+                finished.set(true);
+            }
+        });
+        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get()), Stop::Condition);
     }
 }

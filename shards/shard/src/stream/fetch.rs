@@ -66,9 +66,7 @@ pub(super) async fn fetch(shard: &Shard, plan: &StreamPlan) -> Result<StreamSumm
 }
 
 async fn fetch_parts(shard: &Shard, plan: &StreamPlan, parts: Vec<TablePart>) -> Result<StreamSummary, StreamError> {
-    let kept: Vec<String> = shard.streams().running.borrow().iter().map(Uuid::to_string).collect();
-    let cleaned = directories::clean_incoming(&shard.config().directories, |plan| kept.iter().any(|kept| kept == plan));
-    cleaned.await.map_err(failed)?;
+    forget_others(shard).await?;
     let mut missing = Vec::new();
     for mut part in parts {
         let mut sources = Vec::new();
@@ -90,6 +88,13 @@ async fn fetch_parts(shard: &Shard, plan: &StreamPlan, parts: Vec<TablePart>) ->
         summary.bytes += fetched.bytes;
     }
     Ok(summary)
+}
+
+/// Forgets what is kept of plans that are not being carried out. See [`super::forget_others`].
+pub(super) async fn forget_others(shard: &Shard) -> Result<(), StreamError> {
+    // Asked for each directory when it is about to go: other plans may begin meanwhile.
+    let is_running = |plan: &str| shard.streams().running.borrow().iter().any(|running| running.to_string() == plan);
+    directories::clean_incoming(&shard.config().directories, is_running).await.map_err(failed)
 }
 
 /// Forgets what is kept of a plan. See [`super::forget`].

@@ -20,12 +20,16 @@ mod source;
 
 pub use plan::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
 
-use crate::messages::streams::{StreamAnswer, StreamProgress, StreamVerb};
+use crate::messages::streams::{ReceiveError, StreamAnswer, StreamProgress, StreamVerb};
 use crate::messages::{Reply, Request, unexpected};
 use crate::operations::table_verbs::part_of;
 use crate::shard_state::Shard;
 use model::Failure;
+use runtime::sync::{Either, race};
 use uuid::Uuid;
+
+/// Why a plan failed whose operation was undone.
+const ABANDONED: &str = "the stream is not wanted any more";
 
 /// Fetches what a plan names. To be called on shard 0, not within a turn of definitions. Returns when all of it is
 /// durable, and readers of this node see it. May be run again at any time, with the same id: then what came before is
@@ -44,6 +48,19 @@ pub(crate) async fn fetch(shard: &Shard, plan: StreamPlan) -> Result<StreamSumma
 /// The disk's.
 pub(crate) async fn forget(shard: &Shard, plan: Uuid) -> Result<(), StreamError> {
     fetch::forget(shard, plan).await
+}
+
+/// Ends a plan whose [`fetch`] was dropped. To be called on shard 0.
+pub(crate) async fn abandon(shard: &Shard, plan: Uuid) {
+    shard.call_all(|| Request::Stream(Box::new(StreamVerb::Abandon { plan }))).await;
+}
+
+/// Forgets all plans that are not being carried out now, as [`forget`] does. To be called on shard 0.
+///
+/// # Errors
+/// The disk's.
+pub(crate) async fn forget_others(shard: &Shard) -> Result<(), StreamError> {
+    fetch::forget_others(shard).await
 }
 
 /// What is known of all streams, on all cores together; the oldest first.
@@ -68,9 +85,22 @@ pub(crate) async fn run(shard: &Shard, verb: StreamVerb) -> StreamAnswer {
         StreamVerb::Serve { verb, body } => StreamAnswer::Served(source::serve(shard, verb, &body).await),
         StreamVerb::Receive(task) => {
             let receiving = shard.clone();
-            let task =
-                runtime::spawn_in(runtime::Class::Streaming, async move { receive::receive(&receiving, *task).await });
+            let noted = shard.streams().receive(task.plan);
+            let task = runtime::spawn_in(runtime::Class::Streaming, async move {
+                let streams = receiving.streams();
+                let received = match race(receive::receive(&receiving, *task), streams.abandoned(&noted)).await {
+                    Either::Left(received) => received,
+                    Either::Right(()) => Err(ReceiveError::Failed(Failure::server(ABANDONED))),
+                };
+                streams.received(&noted);
+                received
+            });
             StreamAnswer::Received(task.await)
+        }
+        StreamVerb::Abandon { plan } => {
+            shard.streams().abandon(plan).await;
+            shard.streams().plan_ended(plan, Some(ABANDONED));
+            StreamAnswer::Done
         }
         StreamVerb::Progress => StreamAnswer::Progress(shard.streams().all_progress()),
         StreamVerb::End { plan, failure } => {

@@ -16,7 +16,7 @@ use crate::coordinator::remote::received;
 use crate::messages::streams::{Receive, ReceiveError, Received, StreamProgress};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::head::Head;
-use crate::peer::streams::{Begin, Chunk, OFFERS_MAX, OfferKind, Offers, SESSION, StreamRequest};
+use crate::peer::streams::{Begin, Chunk, OfferKind, Offers, SESSION, StreamRequest};
 use crate::ports::{PeerCall, PeerLane};
 use crate::schema::random_uuid;
 use crate::shard_state::Shard;
@@ -172,7 +172,6 @@ impl Receiver<'_> {
                 progress.files += u64::from(offers.items);
                 progress.bytes += offers.bytes;
             }
-            let is_last = offers.is_complete || offers.offers.len() < OFFERS_MAX && offers.offers.is_empty();
             for offer in offers.offers {
                 match offer.kind {
                     OfferKind::Nothing => self.note(|progress| progress.files = progress.files.saturating_sub(1)),
@@ -198,7 +197,7 @@ impl Receiver<'_> {
                 }
                 from += 1;
             }
-            if is_last && offers.is_complete {
+            if offers.is_complete {
                 return Ok(received);
             }
         }

@@ -5,7 +5,10 @@ use super::world::{Request, Row, World, address, rows_of};
 use cluster::topology::features;
 use model::{RingToken, TokenRange};
 use runtime::NodeId;
-use shard::{Config, StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary, TableVerb, Verb};
+use shard::{
+    Config, StreamError, StreamOperation, StreamPart, StreamPlan, StreamProgress, StreamSummary, TableVerb, Throughput,
+    ThroughputChange, Verb,
+};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -356,4 +359,63 @@ fn a_node_of_an_older_version_and_one_that_is_unknown_are_not_asked() {
     assert_eq!(fetch(&mut world, 1, plan.clone()), Err(StreamError::Unsupported(source)));
     plan.parts[0].source = Uuid::from_u128(5);
     assert_eq!(fetch(&mut world, 1, plan), Err(StreamError::UnknownSource(Uuid::from_u128(5))));
+}
+
+fn progress(world: &mut World, node: usize) -> Vec<StreamProgress> {
+    world.on(node, 0, |shard| async move { shard.stream_progress().await }).expect("told")
+}
+
+#[test]
+fn limits_hold_and_can_be_changed_meanwhile() {
+    let mut world = world(&[2, 2], |config| config.streams.whole_throughput = 8_000);
+    fill(&mut world, 0..40);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    let fetched = begin(&mut world, 1, plan);
+    world.wait(Duration::from_secs(20));
+    assert!(fetched.borrow().is_none(), "a limit of 8 kB per second");
+    let sent: u64 = progress(&mut world, 0).iter().map(|stream| stream.bytes_done).sum();
+    assert!(sent > 0 && sent < 8_000 * 20 + 2 * 12 * (256 << 10), "{sent}");
+    assert_eq!(world.on(0, 0, |shard| async move { shard.stream_throughput(Throughput::Whole) }), 8_000);
+    let change = ThroughputChange { which: Throughput::Whole, bytes_per_second: 0 };
+    world.on(0, 0, move |shard| async move { shard.set_stream_throughput(change).await });
+    finish(&mut world, &fetched).expect("fetched");
+    assert_eq!(world.on(0, 0, |shard| async move { shard.stream_throughput(Throughput::Whole) }), 0);
+}
+
+#[test]
+fn both_sides_tell_how_far_a_stream_is() {
+    let mut world = world(&[2, 3], |_| {});
+    fill(&mut world, 0..60);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    let id = plan.id;
+    let fetched = begin(&mut world, 1, plan);
+    let network = world.network.clone();
+    world.sim.run_until(Duration::from_secs(60), || network.sent(Verb::StreamChunk) > 20);
+    for (node, peer, is_incoming) in [(0, 1, false), (1, 0, true)] {
+        let told = progress(&mut world, node);
+        assert_eq!(told.len(), 1);
+        let expected = (id, host_id(&world, peer), is_incoming, false);
+        assert_eq!((told[0].plan, told[0].peer, told[0].is_incoming, told[0].is_done), expected);
+        assert!(told[0].bytes_done <= told[0].bytes && told[0].files > 0, "{told:?}");
+    }
+    let summary = finish(&mut world, &fetched).expect("fetched");
+    world.wait(Duration::from_secs(30));
+    let told = [progress(&mut world, 0), progress(&mut world, 1)].concat();
+    for stream in &told {
+        assert!(stream.is_done && stream.failure.is_none() && stream.current.is_empty(), "{stream:?}");
+        assert_eq!((stream.files_done, stream.bytes_done), (stream.files, summary.bytes), "{stream:?}");
+    }
+    let text = "SELECT operation, status, bytes_received, bytes_sent, follower FROM system_views.streaming";
+    for (node, follower, received, sent) in [(0, 1, 0, summary.bytes), (1, 0, summary.bytes, 0)] {
+        let rows = rows_of(world.query(node, 0, &Request::new(text)).expect("read")).0;
+        let value = |bytes: &[u8]| Some(bytes.to_vec());
+        let expected: Row = vec![
+            value(b"Rebuild"),
+            value(b"success"),
+            value(&received.to_be_bytes()),
+            value(&sent.to_be_bytes()),
+            value(&[follower]),
+        ];
+        assert_eq!(rows, [expected]);
+    }
 }

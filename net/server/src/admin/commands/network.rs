@@ -21,7 +21,8 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     let _ = writeln!(out, "Mode: {}", mode(node));
     let mut running = node.shard.stream_progress().await?;
     running.retain(|stream| !stream.is_done);
-    streams(&running, &node.shard.topology(), request.has("-H"), out);
+    let now_millis = runtime::wall_micros().div_euclid(1000);
+    streams(&running, &node.shard.topology(), request.has("-H"), now_millis, out);
     let _ = write!(
         out,
         "Read Repair Statistics:\nAttempted: 0\nMismatch (Blocking): {mismatches}\nMismatch (Background): 0\n",
@@ -30,8 +31,8 @@ pub(crate) async fn statistics(node: &NodeState, request: &Request, out: &mut St
     Ok(())
 }
 
-/// What is streamed now, plan by plan and node by node.
-fn streams(running: &[StreamProgress], topology: &Topology, is_human: bool, out: &mut String) {
+/// What is streamed now, plan by plan and node by node. How long it will still take is what Cassandra does not tell.
+fn streams(running: &[StreamProgress], topology: &Topology, is_human: bool, now_millis: i64, out: &mut String) {
     if running.is_empty() {
         out.push_str("Not sending any streams.\n");
     }
@@ -66,6 +67,14 @@ fn streams(running: &[StreamProgress], topology: &Topology, is_human: bool, out:
                     bytes(stream.bytes_done, " bytes"),
                     percent(stream.bytes_done, bytes_all),
                 );
+                if let Some(left) = stream.time_left(now_millis) {
+                    let _ = writeln!(
+                        out,
+                        "            About {} s left at {}/s",
+                        left.as_secs(),
+                        file_size(stream.rate(now_millis))
+                    );
+                }
                 for (name, done, all) in &stream.current {
                     let whole = percent(*done, *all) as u64;
                     let _ = writeln!(out, "            {name} {done}/{all} bytes ({whole}%) {way} idx:0{peer}");
@@ -132,7 +141,7 @@ mod tests {
         };
         let topology = Topology::new(vec![node(1), node(32)], NodeIndex(0), 1);
         let mut out = String::new();
-        streams(&[], &topology, false, &mut out);
+        streams(&[], &topology, false, 0, &mut out);
         assert_eq!(out, "Not sending any streams.\n");
         let mut stream = StreamProgress {
             plan: Uuid::from_u128(7),
@@ -150,7 +159,7 @@ mod tests {
             current: vec![("/d/da-1-bti-Data.db".into(), 94, 94)],
         };
         out.clear();
-        streams(std::slice::from_ref(&stream), &topology, false, &mut out);
+        streams(std::slice::from_ref(&stream), &topology, false, 0, &mut out);
         let id = Uuid::from_u128(7);
         let expected = "    /127.0.0.32\n        Sending 135 files, 6813363 bytes total. Already sent 134 files (99.26%), \
                         6363375 bytes total (93.40%)\n            /d/da-1-bti-Data.db 94/94 bytes (100%) sent to \
@@ -158,10 +167,13 @@ mod tests {
         assert_eq!(out, format!("Bootstrap {id}\n{expected}"));
         (stream.is_incoming, stream.current) = (true, Vec::new());
         out.clear();
-        streams(&[stream], &topology, true, &mut out);
+        streams(&[stream.clone()], &topology, true, 0, &mut out);
         let expected = "    /127.0.0.32\n        Receiving 135 files, 6.5 MiB total. Already received 134 files \
                         (99.26%), 6.07 MiB total (93.40%)\n";
         assert_eq!(out, format!("Bootstrap {id}\n{expected}"));
+        out.clear();
+        streams(&[stream], &topology, true, 10_000, &mut out);
+        assert_eq!(out, format!("Bootstrap {id}\n{expected}            About 0 s left at 621.42 KiB/s\n"));
     }
 
     #[test]
