@@ -28,6 +28,15 @@ sim-seed seed:
 sim-clusters first="0" count="1000":
     cargo run --release --quiet -p sim -- --clusters --first {{first}} --count {{count}}
 
+# Clusters in the simulator whose nodes join, leave and are replaced under load: COUNT seeds from FIRST.
+sim-elastic first="0" count="100":
+    cargo run --release --quiet -p sim -- --elastic --first {{first}} --count {{count}}
+
+# Crashes each node at every EVERY-th message of a join, a decommission, a replacement and a change of replication.
+elastic-sweep every="1" seed="0":
+    cargo build --release --quiet -p sim
+    bash net/sim/elastic-sweep "${CARGO_TARGET_DIR:-target}/release/sim" {{every}} {{seed}}
+
 # Starts N nodes on 127.0.0.1 to 127.0.0.N to play with; Ctrl-C stops them in order.
 cluster n="3":
     cargo build --release --bin helenus

@@ -3,8 +3,9 @@
 
 use clap::{Parser, ValueEnum};
 use sim::clusters::{
-    Planted, run_agreement, run_cluster, run_decisions, run_elastic, run_planted, run_replicated,
-    run_replicated_planted, run_scale, run_slow_node, run_slow_node_planted, run_with_a_dead_node,
+    ElasticSweep, Planted, SweptOperation, run_agreement, run_cluster, run_decisions, run_elastic, run_planted,
+    run_replicated, run_replicated_planted, run_scale, run_slow_node, run_slow_node_planted, run_with_a_dead_node,
+    sweep_operation,
 };
 use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
@@ -56,12 +57,19 @@ struct Arguments {
     /// Instead: of the run of seed FIRST, crashes at each of this many writes of the disk.
     #[arg(long)]
     sweep: Option<u64>,
-    /// With --sweep: the first write to crash at.
+    /// Instead: of the runs of COUNT seeds from FIRST on, crashes of each node at each message of an operation on the
+    /// ring, or of each of them if none is named.
+    #[arg(long, value_enum, num_args = 0..=1)]
+    elastic_sweep: Option<Option<SweptOperation>>,
+    /// With --sweep and --elastic-sweep: the first write or message to crash at.
     #[arg(long, default_value_t = 1)]
     from: u64,
-    /// With --sweep: crashes at every so many-th write alone.
+    /// With --sweep and --elastic-sweep: crashes at every so many-th write or message alone.
     #[arg(long, default_value_t = 1)]
     every: u64,
+    /// With --elastic-sweep: crashes at so many messages at most.
+    #[arg(long, default_value_t = u64::MAX)]
+    crashes: u64,
     /// With --sweep: the disks that each crash leaves.
     #[arg(long, default_value_t = 4)]
     images: u64,
@@ -83,6 +91,9 @@ fn main() -> ExitCode {
             Err(broken) => println!("{nodes} nodes: {broken}"),
         }
         return if ran.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    if let Some(operation) = arguments.elastic_sweep {
+        return elastic_sweep(&arguments, operation);
     }
     if let Some(last) = arguments.sweep {
         return sweep(&arguments, last);
@@ -138,6 +149,35 @@ fn sweep(arguments: &Arguments, last: u64) -> ExitCode {
         swept.commands
     );
     if swept.broken.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Crashes nodes at messages of operations on the ring.
+fn elastic_sweep(arguments: &Arguments, operation: Option<SweptOperation>) -> ExitCode {
+    let Arguments { first, count, from, every, crashes, .. } = *arguments;
+    let operations = operation.map_or_else(|| SweptOperation::value_variants().to_vec(), |operation| vec![operation]);
+    let mut broken = 0;
+    for seed in first..first + count {
+        for operation in &operations {
+            let plan =
+                ElasticSweep { seed, operation: *operation, first: from, every, count: crashes, one_victim: false };
+            let swept = sweep_operation(plan);
+            for (message, node, text) in &swept.broken {
+                println!("seed {seed}, {operation:?}, message {message}, node {node}: {text}");
+            }
+            println!(
+                "seed {seed}, {operation:?}: {} messages; crashes {:?}, {} of them for good, {} broken; {} statements, \
+                 {} reads checked",
+                swept.messages,
+                swept.crashes,
+                swept.lost,
+                swept.broken.len(),
+                swept.answered,
+                swept.reads_checked
+            );
+            broken += swept.broken.len();
+        }
+    }
+    if broken == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 /// Creates tables from all nodes at once, and with a dead node.

@@ -80,8 +80,13 @@ impl ReplicatedRun {
 
     /// Gives the keyspace of counters, registers and batches three or four replicas, by turns.
     fn change_replicas(&mut self) -> Result<(), String> {
+        self.replicate(if self.factor == 3 { 4 } else { 3 })
+    }
+
+    /// Gives the keyspace of counters, registers and batches this many replicas.
+    pub(super) fn replicate(&mut self, factor: u32) -> Result<(), String> {
         let server = self.cluster.servers()[0];
-        self.factor = if self.factor == 3 { 4 } else { 3 };
+        self.factor = factor;
         let text = format!(
             "ALTER KEYSPACE s WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {}}}",
             self.factor

@@ -16,12 +16,14 @@
 //! many nodes take.
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`), and so are those of which one node is
-//! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`).
+//! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`). `elastic_sweep` crashes each
+//! node at every message of an operation.
 //!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
 
 mod agreement;
 mod elastic;
+mod elastic_sweep;
 mod members;
 mod nemesis;
 mod nodetool;
@@ -37,6 +39,7 @@ mod slow_node;
 mod verdict;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
+pub use elastic_sweep::{ElasticSweep, ElasticSwept, SweptOperation, sweep_operation};
 pub use planted::Planted;
 pub use replicated::{run_decisions, run_elastic, run_replicated, run_replicated_planted};
 pub use replicated_report::ReplicatedReport;

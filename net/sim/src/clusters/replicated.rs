@@ -27,7 +27,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
 
-const CLIENTS: NodeId = NodeId(0);
+pub(super) const CLIENTS: NodeId = NodeId(0);
 /// Replicas of every partition.
 const FACTOR: u32 = 3;
 /// Most nodes.
@@ -57,6 +57,8 @@ pub(super) struct ReplicatedRun {
     pub(super) world: SharedWorld,
     /// How many clients send requests of all kinds.
     pub(super) clients: u8,
+    /// How many clients send requests of one kind.
+    pub(super) clients_of_one_kind: usize,
     /// Whether clients send conditional changes and SERIAL reads alone, and no bug is planted.
     only_decides: bool,
     /// Whether nodes join, leave and are replaced.
@@ -115,17 +117,13 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> Rep
     let clients = if only_decides { CLIENTS_MAX as u8 } else { clients };
     let world = Rc::new(RefCell::new(world));
     let mut run = ReplicatedRun {
-        cluster,
-        world,
-        clients,
         only_decides,
         is_elastic,
         planted,
         holds_hints_back,
-        keeps_hints: true,
-        report: ReplicatedReport::default(),
-        factor: FACTOR,
+        ..ReplicatedRun::new(cluster, world, clients)
     };
+    run.clients_of_one_kind = if work == Work::Everything { CLIENTS_OF_ONE_KIND } else { 0 };
     let violation = run.play().err().or_else(|| run.world.borrow().violation.clone());
     let world = run.world.borrow();
     ReplicatedReport {
@@ -143,6 +141,23 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> Rep
 }
 
 impl ReplicatedRun {
+    /// A run without anything special.
+    pub(super) fn new(cluster: Cluster, world: SharedWorld, clients: u8) -> ReplicatedRun {
+        ReplicatedRun {
+            cluster,
+            world,
+            clients,
+            clients_of_one_kind: 0,
+            only_decides: false,
+            is_elastic: false,
+            planted: None,
+            holds_hints_back: false,
+            keeps_hints: true,
+            report: ReplicatedReport::default(),
+            factor: FACTOR,
+        }
+    }
+
     fn play(&mut self) -> Result<(), String> {
         self.report.nodes = match self.cluster.centres {
             DataCentres::One => u64::from(FACTOR) + self.cluster.rng.below(NODES_MAX - u64::from(FACTOR) + 1),
@@ -241,7 +256,7 @@ impl ReplicatedRun {
 
     /// Lets every message and request of the clients end, then reads all registers at SERIAL: after that no earlier
     /// conditional change can take effect any more.
-    fn settle(&mut self) -> Result<(), String> {
+    pub(super) fn settle(&mut self) -> Result<(), String> {
         self.world.borrow_mut().paused = true;
         let world = self.world.clone();
         let stop = self.cluster.sim.run_until(START_MAX, move || world.borrow().busy == 0);
@@ -273,15 +288,15 @@ impl ReplicatedRun {
         self.world.borrow().violation.clone().map_or(Ok(()), Err)
     }
 
-    fn create_schema(&mut self) -> Result<(), String> {
-        let (server, clients) = (self.cluster.servers()[0], self.clients);
+    pub(super) fn create_schema(&mut self) -> Result<(), String> {
+        let (server, clients, factor) = (self.cluster.servers()[0], self.clients, self.factor);
         let read_repair = if self.planted == Some(Planted::NoReadRepair) { "NONE" } else { "BLOCKING" };
         let world = self.world.clone();
         self.cluster.outside(START_MAX, move || {
             let world = world.clone();
             async move {
                 let mut client = Client::connect(server, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-                let created = checker::create_schema(&mut client, clients, FACTOR).await;
+                let created = checker::create_schema(&mut client, clients, factor).await;
                 created.map_err(|error| format!("schema: {error:?}"))?;
                 let created = checker::create_replicated(&mut client, &world).await;
                 created.map_err(|error| format!("schema: {error:?}"))?;
@@ -318,10 +333,9 @@ impl ReplicatedRun {
     }
 
     /// Lets the clients finish their requests and leave.
-    fn leave(&mut self) -> Result<(), String> {
+    pub(super) fn leave(&mut self) -> Result<(), String> {
         self.world.borrow_mut().stop = true;
-        let of_one_kind = if self.world.borrow().work == Work::Everything { CLIENTS_OF_ONE_KIND } else { 0 };
-        let (world, clients) = (self.world.clone(), usize::from(self.clients) + of_one_kind);
+        let (world, clients) = (self.world.clone(), usize::from(self.clients) + self.clients_of_one_kind);
         let left = move || {
             let world = world.borrow();
             world.left == clients || world.violation.is_some()

@@ -74,9 +74,14 @@ impl Cluster {
         });
     }
 
+    /// Ends the operator's command that is under way.
+    pub(super) fn stop_asking(&mut self) {
+        self.sim.kill(OPERATOR);
+    }
+
     /// Lets a node leave that was asked to, whatever became of that, and switches it off.
     pub(super) fn finish_leaving(&mut self, id: NodeId) -> Result<(), String> {
-        self.sim.kill(OPERATOR);
+        self.stop_asking();
         let Some(at) = self.members.iter().position(|member| member.id == id) else { return Ok(()) };
         let Member { exit, .. } = &self.members[at];
         let (address, exit) = (self.members[at].address(), exit.clone());

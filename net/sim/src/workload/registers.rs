@@ -4,6 +4,7 @@
 //! A row exists if and only if its register has a value. Nothing but conditional changes writes to the table.
 
 use super::requests::{self, StepError, cell_number, is_definite, send};
+use super::session;
 use super::world::{DataCentres, SharedWorld};
 use crate::judges::history::Violation;
 use crate::judges::linearizable::{Answer, Ending, Expected, Operation};
@@ -11,6 +12,7 @@ use crate::judges::registers::Registers;
 use model::{Consistency, ErrorCode};
 use runtime::rng;
 use server::client::{CallError, Client, Outcome, QueryOptions};
+use std::net::SocketAddr;
 
 /// CREATE TABLE of the table.
 pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS s.registers (pk bigint, ck bigint, v bigint, st bigint static, \
@@ -19,9 +21,18 @@ pub const CREATE: &str = "CREATE TABLE IF NOT EXISTS s.registers (pk bigint, ck 
 pub(crate) const PARTITIONS: i64 = 4;
 /// Most changes of a partition whose end is unknown: each may double the orders that the judge has to follow.
 const UNDECIDED_MAX: usize = 6;
+/// Longest pause of [`client`] between two steps.
+const PAUSE_MICROS_MAX: u64 = 40_000;
+/// Steps of [`client`] on one connection, on average.
+const STEPS: u64 = 40;
 /// How many registers are in rows; the last register is the static column.
 const ROWS: usize = 2;
 const STATIC: usize = ROWS;
+
+/// Sends requests with pauses between them until the world stops or a rule is broken.
+pub async fn client(servers: Vec<SocketAddr>, world: SharedWorld) {
+    session::run_briefly(&servers, &world, (STEPS, PAUSE_MICROS_MAX), async |client| step(client, &world).await).await;
+}
 
 /// Sends one request, a change or a read.
 pub(crate) async fn step(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {

@@ -1,7 +1,7 @@
 //! Applying what the cluster has agreed on: [`consensus::StateMachine`].
 
 use super::snapshot::{self, Snapshot};
-use super::{owed_truncations, peer_rows, stored_metadata};
+use super::{owed_truncations, peer_rows, ring_operations, stored_metadata};
 use crate::definitions::step::{self, Prepared, Step};
 use crate::messages::admin::RingChanges;
 use crate::operations::ring_changes::{changes_of, nodes_here};
@@ -86,6 +86,7 @@ impl Machine {
         runtime::fault::believe(metadata.cluster_id.as_u128(), metadata.epoch, || {
             runtime::hash64(&Snapshot::encode(&metadata, &shard.schema_ref()))
         });
+        ring_operations::tell_stage(&before, &metadata);
         shard.metadata().advance(metadata);
         Ok(())
     }

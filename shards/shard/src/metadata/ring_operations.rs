@@ -23,6 +23,25 @@ pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How often a node that waits for its turn looks again, if nothing it knows of has changed.
 const TURN_PERIOD: Duration = Duration::from_secs(1);
 
+/// Tells the simulator how far an operation is, so that it knows what a fault meets.
+pub(super) fn tell_stage(before: &Metadata, after: &Metadata) {
+    for operation in after.operations.values() {
+        runtime::fault::reached(match operation.stage {
+            Stage::Fetching
+                if before.operations.values().any(|was| was.receivers.len() > operation.receivers.len()) =>
+            {
+                "operation received by some"
+            }
+            Stage::Fetching => "operation begun",
+            Stage::Switched => "operation switched",
+            Stage::Settled => "operation settled",
+        });
+    }
+    if after.operations.is_empty() && !before.operations.is_empty() {
+        runtime::fault::reached("operation ended");
+    }
+}
+
 impl Shard {
     /// Begins an operation, once no other one is under way. Returns its id.
     ///
