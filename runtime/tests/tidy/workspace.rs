@@ -211,7 +211,7 @@ pub(crate) const CRATES: &[Crate] = &[
         name: "micro",
         folder: "bench/micro",
         dependencies: &["server", "runtime", "model"],
-        dev_dependencies: &["shard", "engine", "cql", "wire"],
+        dev_dependencies: &["shard", "engine", "cql", "wire", "cluster", "internode"],
         largest_cycle: 0,
         modules_in_cycles: 0,
         layers: &[],
