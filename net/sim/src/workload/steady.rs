@@ -93,8 +93,8 @@ pub(crate) async fn client(number: u64, server: SocketAddr, shared: Rc<RefCell<S
         };
         let key = (number * KEYS + rng::below(KEYS)) as i32;
         let kind = match rng::below(8) {
-            which if number % AT_ALL == 0 && which % 2 == 0 => Kind::ReadAll,
-            _ if number % AT_ALL == 0 => Kind::WriteAll,
+            which if number.is_multiple_of(AT_ALL) && which.is_multiple_of(2) => Kind::ReadAll,
+            _ if number.is_multiple_of(AT_ALL) => Kind::WriteAll,
             0 => Kind::Decision,
             which if which % 2 == 0 => Kind::Read,
             _ => Kind::Write,
