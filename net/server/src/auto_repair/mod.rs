@@ -16,9 +16,9 @@ mod schedule;
 use crate::admin::repair::{self, OwnRepair};
 use crate::config::AutoRepairOptions;
 use crate::node_state::NodeState;
-use model::Table;
+use model::{Table, TableId};
 use runtime::sync::{Latch, race};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -40,16 +40,18 @@ pub(crate) async fn keep(node: Rc<NodeState>, stopping: Latch) {
         // Nodes that were started together do not begin together.
         let span = options.check_interval.as_nanos() as u64;
         runtime::sleep(Duration::from_nanos(runtime::rng::below(span.max(1)))).await;
-        let mut failed = BTreeMap::new();
+        // What was repaired since the start: another replica of the history may not have its last rows yet.
+        let mut done: BTreeMap<TableId, i64> = BTreeMap::new();
+        let mut failed: BTreeSet<TableId> = BTreeSet::new();
         loop {
-            while let Some(due) = most_overdue(&node, options, &failed).await {
-                let (id, now) = (due.table.id, runtime::now());
+            while let Some(due) = most_overdue(&node, options, &done, &failed).await {
+                let (id, began) = (due.table.id, runtime::wall_micros().div_euclid(1000));
                 match repair_table(&node, options, &due).await {
-                    Ok(()) => drop(failed.remove(&id)),
+                    Ok(()) => drop(done.insert(id, began)),
                     Err(error) => {
                         let (keyspace, name) = (&due.table.keyspace, &due.table.name);
                         tracing::warn!("automatic repair of {keyspace}.{name} failed, trying again later: {error}");
-                        failed.insert(id, now);
+                        failed.insert(id);
                     }
                 }
             }
@@ -64,18 +66,17 @@ pub(crate) async fn keep(node: Rc<NodeState>, stopping: Latch) {
 async fn most_overdue(
     node: &NodeState,
     options: &AutoRepairOptions,
-    failed: &BTreeMap<model::TableId, runtime::Instant>,
+    done: &BTreeMap<TableId, i64>,
+    failed: &BTreeSet<TableId>,
 ) -> Option<Due> {
     let schema = node.shard.schema();
     let now = runtime::wall_micros().div_euclid(1000);
     let mut found: Option<Due> = None;
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
         let Some(ranges) = repair::own_ranges(&node.shard, keyspace, options.primary_range_only) else { continue };
-        for table in
-            keyspace.tables.values().filter(|table| !shard::is_hidden(table) && !failed.contains_key(&table.id))
-        {
+        for table in keyspace.tables.values().filter(|table| !shard::is_hidden(table) && !failed.contains(&table.id)) {
             let last = match history::last_repair(&node.shard, table, &ranges).await {
-                Ok(last) => last,
+                Ok(last) => last.max(done.get(&table.id).copied()),
                 Err(failure) => {
                     tracing::debug!(%failure, "the repair history cannot be read");
                     return None;
