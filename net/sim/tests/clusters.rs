@@ -12,6 +12,14 @@ fn clusters_agree_on_every_change_of_the_schema() {
 }
 
 #[test]
+fn a_node_that_left_while_it_was_cut_off_hears_of_it() {
+    // The entry that removes the node never reaches it.
+    let report = run_cluster(13);
+    assert!(report.violation.is_none(), "{report:#?}");
+    assert!(report.leaves > 0);
+}
+
+#[test]
 fn a_node_that_was_down_names_the_version_of_the_others() {
     (0..4).for_each(|seed| run_missed_change(seed).unwrap_or_else(|broken| panic!("seed {seed}: {broken}")));
 }
