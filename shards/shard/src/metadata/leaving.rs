@@ -205,7 +205,9 @@ impl Shard {
         let id = match metadata.operation_of(host_id) {
             Some((id, operation)) if matches!(operation.kind, OperationKind::Remove { .. }) => id,
             // It died after the others had fetched all that they gain by its leaving.
-            Some((_, operation)) if operation.stage != Stage::Fetching => {
+            Some((_, operation))
+                if matches!(operation.kind, OperationKind::Leave { .. }) && operation.stage != Stage::Fetching =>
+            {
                 return self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await;
             }
             _ => {
