@@ -182,7 +182,9 @@ impl KeyspacePlacement {
 
     /// What each node gains by the operations under way.
     pub fn gains(&self) -> Vec<Gain> {
-        self.next.as_ref().map_or_else(Vec::new, |next| pending::gains(&self.ranges, &next.ranges, |node| self.topology.data_center_of(node)))
+        self.next.as_ref().map_or_else(Vec::new, |next| {
+            pending::gains(&self.ranges, &next.ranges, |node| self.topology.data_center_of(node))
+        })
     }
 
     /// Whether of each range that moves a majority of the other replicas, those that are pending and those that keep

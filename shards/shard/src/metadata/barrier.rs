@@ -125,8 +125,7 @@ impl Shard {
             let nodes: Vec<_> = others.map(|at| topology.node(at).clone()).collect();
             // Else this node would wait for itself.
             drop(topology);
-            let asked_now: BTreeSet<Uuid> =
-                nodes.iter().map(|node| node.host_id).chain([self.host_id()]).collect();
+            let asked_now: BTreeSet<Uuid> = nodes.iter().map(|node| node.host_id).chain([self.host_id()]).collect();
             // One that has come to life in between has not ended what it had begun itself.
             passed = Some(match passed {
                 None => asked_now,

@@ -122,10 +122,8 @@ async fn keep_replicas(shard: &Shard, metadata: &Metadata) -> Result<(), StoreEr
         return Ok(());
     }
     let current = shard.metadata().current();
-    let changes = RingChanges {
-        replication_before: metadata.replication_before(),
-        ..changes_of(&current, shard.partitioner())
-    };
+    let changes =
+        RingChanges { replication_before: metadata.replication_before(), ..changes_of(&current, shard.partitioner()) };
     shard.switch_changing_topology(topology.nodes().to_vec(), changes, topology.epoch()).await.map_err(failed)
 }
 

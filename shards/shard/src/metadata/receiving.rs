@@ -105,9 +105,8 @@ fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result
     let topology = placement.topology();
     let schema = shard.schema();
     let is_about_a_dead_node = taken_out(kind).is_some();
-    let live = LiveNodes::of(topology, |node| {
-        topology.live().contains(node) && passed.contains(&topology.node(node).host_id)
-    });
+    let live =
+        LiveNodes::of(topology, |node| topology.live().contains(node) && passed.contains(&topology.node(node).host_id));
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
         let Some(placed) = placement.keyspace(&keyspace.name) else { continue };

@@ -155,7 +155,11 @@ impl Compactor {
                 let Some(_pass) = compactor.gate.enter() else { return };
                 let done = match compactor.compact_as_wanted(table).await {
                     // An index was dropped, and its directory cleared.
-                    Err(Error::Io(error)) if error.kind() == io::ErrorKind::NotFound && compactor.tables.readable(table).is_err() => Ok(()),
+                    Err(Error::Io(error))
+                        if error.kind() == io::ErrorKind::NotFound && compactor.tables.readable(table).is_err() =>
+                    {
+                        Ok(())
+                    }
                     done => done,
                 };
                 if let Err(error) = compactor.faults.noted(done) {
