@@ -120,6 +120,13 @@ pub enum TableVerb {
         /// Which SSTables.
         chosen: CompactionScope,
     },
+    /// Remove the keys of a table that this node does not own.
+    Clean {
+        /// The table.
+        table: TableId,
+        /// Its keyspace.
+        keyspace: Arc<str>,
+    },
     /// Link the files of a table into a snapshot.
     Snapshot {
         /// The table.

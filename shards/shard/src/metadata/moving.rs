@@ -10,6 +10,7 @@ use model::TokenRange;
 use model::token::RingPosition;
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 /// What `nodetool rebuild` is asked for.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -154,19 +155,16 @@ impl Shard {
         Ok(ranges)
     }
 
-    /// The ranges of a keyspace that this node has, or is going to have.
-    ///
-    /// # Errors
-    /// The node is gaining ranges by an operation that is under way.
-    pub fn owned_ranges(&self, keyspace: &str) -> Result<Vec<TokenRange>, RingError> {
+    /// The ranges of a keyspace that this node has, as this core knows; `None` if there is no such keyspace, or the
+    /// node gains ranges of it by an operation that is under way.
+    pub(crate) fn owned_ranges(&self, keyspace: &str) -> Option<Arc<[TokenRange]>> {
         let placement = self.placement();
-        let Some(placed) = placement.keyspace(keyspace) else { return Ok(Vec::new()) };
+        let placed = placement.keyspace(keyspace)?;
         let here = placement.topology().here();
         if placed.gains().iter().any(|gain| gain.receiver == here) {
-            let text = "Node is involved in cluster membership changes. Not safe to run cleanup.";
-            return Err(RingError::Failed(text.into()));
+            return None;
         }
         let owned = placed.ranges(&TokenRange::FULL).filter(|range| range.nodes.contains(&here));
-        Ok(owned.map(|range| range.within(&TokenRange::FULL)).collect())
+        Some(owned.map(|range| range.within(&TokenRange::FULL)).collect())
     }
 }

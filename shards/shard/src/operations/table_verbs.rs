@@ -7,6 +7,7 @@ use engine::{Store, TableStatistics};
 use model::{Failure, TableId};
 use runtime::ShardId;
 use runtime::sync::join_all;
+use std::rc::Rc;
 
 impl Shard {
     /// Runs a request on every core. Returns the answers in the order of the cores, or the first failure.
@@ -66,6 +67,21 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
+        TableVerb::Clean { table, keyspace } => {
+            let asked = shard.clone();
+            match store.clean_table(table, Rc::new(move || asked.owned_ranges(&keyspace))).await {
+                Ok(true) => {
+                    store.compactions_stored().await;
+                    Ok(TableAnswer::Done)
+                }
+                Ok(false) => {
+                    let text = "Node is involved in cluster membership changes. Not safe to run cleanup.";
+                    Err(Failure::server(text))
+                }
+                Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+                Err(error) => Err(Failure::server(error.to_string())),
+            }
+        }
         TableVerb::Snapshot { table, tag, flush } => match snapshot(store, table, &tag, flush).await {
             Ok(files) => Ok(TableAnswer::Linked(files)),
             Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Linked(Vec::new())),

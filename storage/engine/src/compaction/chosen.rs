@@ -10,13 +10,14 @@
 
 use super::compactor::{Compactor, job_of};
 use super::run::CompactionJob;
-use super::{Candidate, TaskKind};
+use super::{Candidate, Moment, TaskKind};
 use crate::error::Error;
 use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
 use model::{DecoratedKey, TableId, Token, TokenRange};
 use runtime::HashSet;
 use sstable::{Component, Descriptor};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -43,9 +44,10 @@ pub enum CompactionScope {
         /// Only SSTables made at or before this moment, milliseconds since 1970.
         made_until: i64,
     },
-    /// Each by itself: those that may have keys outside all of these ranges, without such keys.
-    Cleanup(Arc<[TokenRange]>),
 }
+
+/// Tells the ranges of which keys are kept by a cleanup; none if it must not go on.
+pub type OwnedRanges = dyn Fn() -> Option<Arc<[TokenRange]>>;
 
 impl Compactor {
     /// Merges or rewrites SSTables of a table. `holders` are the Data.db files that have the partition if the scope is
@@ -60,7 +62,7 @@ impl Compactor {
         holders: HashSet<PathBuf>,
     ) -> Result<(), Error> {
         let is_chosen = |candidate: &Candidate| match &chosen {
-            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } | CompactionScope::Cleanup(_) => true,
+            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } => true,
             CompactionScope::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
             CompactionScope::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
             CompactionScope::Partition(_) => {
@@ -73,8 +75,7 @@ impl Compactor {
         match chosen {
             CompactionScope::All { split } => self.compact_all(table, split).await,
             CompactionScope::Upgrade { all, made_until } => self.upgrade(table, all, made_until).await,
-            CompactionScope::Cleanup(owned) => self.clean(table, owned).await,
-            _ => self.compact_some(table, TaskKind::Compaction, None, is_chosen).await,
+            _ => self.compact_some(table, TaskKind::Compaction, is_chosen).await,
         }
     }
 
@@ -108,34 +109,43 @@ impl Compactor {
             chosen.map(|sstable| sstable.number).collect()
         };
         for number in outdated {
-            self.compact_some(table, TaskKind::Upgrade, None, |candidate| candidate.id == number).await?;
+            self.compact_some(table, TaskKind::Upgrade, |candidate| candidate.id == number).await?;
         }
         Ok(())
     }
 
-    async fn clean(self: &Rc<Self>, table: TableId, owned: Arc<[TokenRange]>) -> Result<(), Error> {
-        let is_clean = |first: Token, last: Token| owned.iter().any(|range| range.holds_tokens(first, last));
-        let unclean: Vec<u64> = {
-            let tables = self.tables.borrow();
-            let sstables = &tables.get(&table).ok_or(Error::UnknownTable(table))?.view.sstables;
-            let unclean = sstables.iter().filter(|sstable| {
-                let (first, last) = sstable.tokens();
-                !is_clean(first, last)
-            });
-            unclean.map(|sstable| sstable.number).collect()
-        };
-        for number in unclean {
-            let owned = Some(owned.clone());
-            self.compact_some(table, TaskKind::Cleanup, owned, |candidate| candidate.id == number).await?;
+    /// Rewrites SSTables one by one that may have keys outside the ranges that `owned` tells, without such keys. It is
+    /// asked anew for each SSTable, in the same step in which that is chosen: what comes to own ranges afterwards comes
+    /// into other SSTables. Returns false if it tells none; then the others stay as they are.
+    ///
+    /// # Errors
+    /// The disk's, or an SSTable cannot be read.
+    pub(crate) async fn clean(self: &Rc<Self>, table: TableId, owned: &OwnedRanges) -> Result<bool, Error> {
+        // What was rewritten, and what came of it. An SSTable that a compaction has merged others into is a new one.
+        let mut done: BTreeSet<u64> = BTreeSet::new();
+        loop {
+            let _turn = self.turn.acquire(1).await;
+            let Some(owned) = owned() else { return Ok(false) };
+            let is_clean = |first: Token, last: Token| owned.iter().any(|range| range.holds_tokens(first, last));
+            let (candidates, moment) = {
+                let tables = self.tables.borrow();
+                self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
+            };
+            let unclean =
+                |candidate: &&Candidate| !is_clean(candidate.first, candidate.last) && !done.contains(&candidate.id);
+            let Some(next) = candidates.iter().find(unclean).map(|candidate| candidate.id) else { return Ok(true) };
+            done.insert(next);
+            if let Some(job) = self.job_of_some(table, &candidates, &moment, &[next])? {
+                let job = CompactionJob { owned: Some(owned), ..job };
+                done.extend(self.faults.noted(self.compact(job, TaskKind::Cleanup).await)?.outputs);
+            }
         }
-        Ok(())
     }
 
     async fn compact_some(
         self: &Rc<Self>,
         table: TableId,
         kind: TaskKind,
-        owned: Option<Arc<[TokenRange]>>,
         is_chosen: impl Fn(&Candidate) -> bool,
     ) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
@@ -144,17 +154,25 @@ impl Compactor {
             self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
         };
         let chosen: Vec<u64> = candidates.iter().filter(|one| is_chosen(one)).map(|candidate| candidate.id).collect();
-        let job = {
-            let tables = self.tables.borrow();
-            let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
-            let options = CompactionOptions::of(&state.table.options.compaction);
-            let task = self.with_picker(table, options, &moment, |picker| picker.chosen(&candidates, &chosen));
-            task.map(|task| CompactionJob { owned, ..job_of(state, &task) })
-        };
-        match job {
+        match self.job_of_some(table, &candidates, &moment, &chosen)? {
             Some(job) => self.faults.noted(self.compact(job, kind).await.map(|_| ())),
             None => Ok(()),
         }
+    }
+
+    /// The compaction of some candidates into one SSTable; `None` if there is nothing to do.
+    fn job_of_some(
+        &self,
+        table: TableId,
+        candidates: &[Candidate],
+        moment: &Moment,
+        chosen: &[u64],
+    ) -> Result<Option<CompactionJob>, Error> {
+        let tables = self.tables.borrow();
+        let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
+        let options = CompactionOptions::of(&state.table.options.compaction);
+        let task = self.with_picker(table, options, moment, |picker| picker.chosen(candidates, chosen));
+        Ok(task.map(|task| job_of(state, &task)))
     }
 
     /// The name and the Data.db of a candidate; `None` if the table no longer has it.

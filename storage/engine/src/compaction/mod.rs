@@ -26,7 +26,7 @@ mod tombstones;
 pub mod unified;
 
 pub use activity::{CompactionRecord, CompactionStatistics, RECORDS_MAX, RunningCompaction};
-pub use chosen::CompactionScope;
+pub use chosen::{CompactionScope, OwnedRanges};
 pub(crate) use compactor::Compactor;
 pub use tombstones::fully_expired;
 

@@ -166,7 +166,7 @@ impl Compactor {
         let mut outputs = Vec::new();
         let mut boundaries = &job.boundaries[..];
         let mut rows = 0;
-        let mut is_foreign = false;
+        let mut is_unowned = false;
         loop {
             let progress =
                 merge.advance().map_err(|error| Error::BadSstable { directory: directory.to_owned(), error })?;
@@ -200,9 +200,9 @@ impl Compactor {
             }
             let Some(fragment) = merge.fragment() else { continue };
             if let (Some(owned), Fragment::PartitionStart { token, key, .. }) = (&job.owned, &fragment) {
-                is_foreign = !owned.iter().any(|range| range.contains(*token, key));
+                is_unowned = !owned.iter().any(|range| range.contains(*token, key));
             }
-            if is_foreign {
+            if is_unowned {
                 rows += 1;
                 if rows % ROWS_PER_YIELD == 0 {
                     runtime::yield_if_needed().await;

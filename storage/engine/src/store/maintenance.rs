@@ -2,7 +2,7 @@
 //! checks.
 
 use super::{LogPosition, Store};
-use crate::compaction::{CompactionRecord, CompactionScope, CompactionStatistics};
+use crate::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, OwnedRanges};
 use crate::error::Error;
 use crate::operations::key_sstables::sstables_with;
 use crate::operations::snapshot;
@@ -15,6 +15,7 @@ use model::{DecoratedKey, TableId, TokenRange};
 use runtime::{Class, HashSet};
 use sstable::Descriptor;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 impl Store {
     /// Writes what a table has in memory to an SSTable and lets the log forget it.
@@ -57,7 +58,7 @@ impl Store {
     pub async fn compact(&self, table: TableId, chosen: CompactionScope) -> Result<(), Error> {
         let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
         match chosen {
-            CompactionScope::All { .. } | CompactionScope::Cleanup(_) => self.flush(table).await?,
+            CompactionScope::All { .. } => self.flush(table).await?,
             CompactionScope::Upgrade { .. } => self.parts.splits.settled(table).await,
             _ => {}
         }
@@ -73,6 +74,24 @@ impl Store {
             compactor.compact_chosen(table, chosen, holders).await
         };
         runtime::spawn_in(Class::Background, compaction).await
+    }
+
+    /// Removes the keys of a table that are outside the ranges that `owned` tells; it is asked anew for each SSTable.
+    /// Waits for the splits of foreign SSTables that this shard leads. Returns false if it told none, and some SSTables
+    /// are as they were.
+    ///
+    /// # Errors
+    /// The disk's, or an SSTable that cannot be read: what was not rewritten by then stays as it was.
+    pub async fn clean_table(&self, table: TableId, owned: Rc<OwnedRanges>) -> Result<bool, Error> {
+        let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
+        self.flush(table).await?;
+        self.parts.splits.settled(table).await;
+        let compactor = self.parts.compactor.clone();
+        let cleanup = async move {
+            let _pass = pass;
+            compactor.clean(table, &*owned).await
+        };
+        runtime::spawn_in(Class::Background, cleanup).await
     }
 
     /// What compactions are doing and have done.

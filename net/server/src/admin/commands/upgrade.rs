@@ -5,7 +5,7 @@ use super::table_names;
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
-use shard::{CompactionScope, RingError, TableVerb};
+use shard::{CompactionScope, TableVerb};
 
 /// How many cores rewrite SSTables at a time unless the request says otherwise.
 const JOBS: i32 = 2;
@@ -48,11 +48,7 @@ pub(crate) async fn cleanup(node: &NodeState, request: &Request, out: &mut Strin
         if schema.keyspace(&table.keyspace).is_none_or(|keyspace| keyspace.is_local() || keyspace.is_virtual()) {
             continue;
         }
-        let owned = node.shard.owned_ranges(&table.keyspace).map_err(|error| {
-            let (RingError::Unsupported(text) | RingError::Failed(text)) = error;
-            CommandError::Failed(text)
-        })?;
-        let verb = TableVerb::Compact { table: table.id, chosen: CompactionScope::Cleanup(owned.into()) };
+        let verb = TableVerb::Clean { table: table.id, keyspace: table.keyspace.as_str().into() };
         node.shard.on_every_shard_in_turn(verb, cores_max).await?;
     }
     Ok(())
