@@ -21,6 +21,7 @@ use crate::generator::Rng;
 use crate::ids::{NodeId, ShardId};
 use crate::instant::Instant;
 use files::{Entry, Name};
+use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
@@ -232,6 +233,26 @@ impl Sim {
         if let Some(node) = self.world.node(id) {
             node.polling.set(polling);
         }
+    }
+
+    /// Starts node `id` with one shard that runs `main`, and runs until that has returned. Panics if it has not within
+    /// `limit`, virtual.
+    pub fn run_node<T: 'static, F>(&mut self, id: NodeId, limit: Duration, main: impl FnOnce() -> F + 'static) -> T
+    where
+        F: Future<Output = T> + 'static,
+    {
+        let result = Rc::new(RefCell::new(None));
+        let (slot, main) = (result.clone(), RefCell::new(Some(main)));
+        self.start_node(id, 1, move |_| {
+            let (slot, main) = (slot.clone(), main.borrow_mut().take().expect("there is one shard"));
+            async move {
+                let value = main().await;
+                *slot.borrow_mut() = Some(value);
+            }
+        });
+        self.run_until(limit, || result.borrow().is_some());
+        let value = result.borrow_mut().take();
+        value.expect("the node has ended in time")
     }
 
     /// Runs until `done` is true, virtual time has advanced by `limit`, or no event is left. `done` is asked before the

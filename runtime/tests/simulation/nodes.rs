@@ -373,3 +373,20 @@ fn nodes_that_believe_different_things_contradict_each_other() {
     assert_eq!(tell(&mut sim, 3, 7, 2, 21), told);
     assert_eq!(tell(&mut sim, 1, 7, 1, 11), told, "the first one is kept");
 }
+
+#[test]
+fn a_node_runs_to_its_result() {
+    let mut sim = Sim::new(5, Options::default());
+    let slept = sim.run_node(ONE, Duration::from_secs(9), || async {
+        runtime::sleep(Duration::from_secs(3)).await;
+        7
+    });
+    assert_eq!(slept, 7);
+    assert!(sim.now().0 < 9_000_000_000, "it is not waited for the limit");
+}
+
+#[test]
+#[should_panic(expected = "the node has ended in time")]
+fn a_node_that_takes_longer_than_its_limit_is_told() {
+    Sim::new(6, Options::default()).run_node(ONE, Duration::from_secs(2), || runtime::sleep(Duration::from_secs(3)));
+}

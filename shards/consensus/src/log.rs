@@ -295,26 +295,15 @@ mod tests {
     use openraft::{RaftLogReader, StoredMembership};
     use runtime::mesh::NodeId;
     use runtime::sim::{Options, Sim};
-    use std::cell::Cell;
     use std::future::Future;
     use std::rc::Rc;
     use std::time::Duration;
     use uuid::Uuid;
 
     /// Runs `test` on a shard with an empty store.
-    fn on_a_shard<F: Future<Output = ()> + 'static>(test: impl Fn(MemoryStore) -> F + 'static) {
+    fn on_a_shard<F: Future<Output = ()> + 'static>(test: impl FnOnce(MemoryStore) -> F + 'static) {
         let mut sim = Sim::new(1, Options::default());
-        let (done, test) = (Rc::new(Cell::new(false)), Rc::new(test));
-        let finished = done.clone();
-        sim.start_node(NodeId(1), 1, move |_| {
-            let (finished, test) = (finished.clone(), test.clone());
-            async move {
-                test(MemoryStore::default()).await;
-                finished.set(true);
-            }
-        });
-        sim.run_until(Duration::from_secs(10), || false);
-        assert!(done.get());
+        sim.run_node(NodeId(1), Duration::from_secs(10), || test(MemoryStore::default()));
     }
 
     fn entry(index: u64, bytes: usize) -> Entry {

@@ -294,67 +294,52 @@ impl Streams {
 mod tests {
     use super::*;
     use runtime::NodeId;
-    use runtime::sim::{Options, Sim, Stop};
+    use runtime::sim::{Options, Sim};
 
     #[test]
     fn nothing_is_received_any_more_once_a_plan_is_abandoned() {
         let mut sim = Sim::new(2, Options::default());
-        let done = Rc::new(Cell::new(false));
-        let finished = done.clone();
-        sim.start_node(NodeId(1), 1, move |_| {
-            let finished = finished.clone();
-            async move {
-                let streams = Rc::new(Streams::new(&StreamOptions::default()));
-                let (plan, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
-                let (unwanted, wanted) = (streams.receive(plan), streams.receive(other));
-                let (receiver, ended) = (streams.clone(), Rc::new(Cell::new(false)));
-                let seen = ended.clone();
-                runtime::spawn(async move {
-                    receiver.abandoned(&unwanted).await;
-                    runtime::sleep(Duration::from_secs(1)).await;
-                    seen.set(true);
-                    receiver.received(&unwanted);
-                });
-                streams.abandon(plan).await;
-                assert!(ended.get(), "it is waited for");
-                let goes_on = runtime::timeout(Duration::from_secs(9), streams.abandoned(&wanted)).await;
-                assert!(goes_on.is_none(), "another plan goes on");
-                finished.set(true);
-            }
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let streams = Rc::new(Streams::new(&StreamOptions::default()));
+            let (plan, other) = (Uuid::from_u128(1), Uuid::from_u128(2));
+            let (unwanted, wanted) = (streams.receive(plan), streams.receive(other));
+            let (receiver, ended) = (streams.clone(), Rc::new(Cell::new(false)));
+            let seen = ended.clone();
+            runtime::spawn(async move {
+                receiver.abandoned(&unwanted).await;
+                runtime::sleep(Duration::from_secs(1)).await;
+                seen.set(true);
+                receiver.received(&unwanted);
+            });
+            streams.abandon(plan).await;
+            assert!(ended.get(), "it is waited for");
+            let goes_on = runtime::timeout(Duration::from_secs(9), streams.abandoned(&wanted)).await;
+            assert!(goes_on.is_none(), "another plan goes on");
         });
-        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get()), Stop::Condition);
     }
 
     #[test]
     fn sessions_and_what_is_remembered_are_bounded() {
         let mut sim = Sim::new(1, Options::default());
-        let done = Rc::new(Cell::new(false));
-        let finished = done.clone();
-        sim.start_node(NodeId(1), 1, move |_| {
-            let finished = finished.clone();
-            async move {
-                let streams = Streams::new(&StreamOptions::default());
-                let (plan, table) = (Uuid::from_u128(1), TableId([1; 16]));
-                let session = |number: usize| {
-                    let progress = streams.progress(plan, 1, plan, false);
-                    Rc::new(SourceSession::new(Uuid::from_u128(number as u128), table, false, progress))
-                };
-                (0..SESSIONS_MAX).for_each(|number| streams.add(session(number)).expect("room"));
-                assert!(streams.add(session(SESSIONS_MAX)).is_err(), "one past it");
-                streams.remove(Uuid::from_u128(0));
-                streams.add(session(SESSIONS_MAX)).expect("room again");
-                streams.void(table);
-                let voided = streams.session(Uuid::from_u128(1)).expect("a session");
-                assert!(matches!(*voided.state.borrow(), SessionState::Void));
-                assert!(!voided.is_stale(Duration::from_secs(9)));
-                runtime::sleep(Duration::from_secs(10)).await;
-                assert!(voided.is_stale(Duration::from_secs(9)));
-                (0..2 * PROGRESS_MAX)
-                    .for_each(|peer| drop(streams.progress(plan, 1, Uuid::from_u128(peer as u128), true)));
-                assert_eq!(streams.all_progress().len(), PROGRESS_MAX);
-                finished.set(true);
-            }
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let streams = Streams::new(&StreamOptions::default());
+            let (plan, table) = (Uuid::from_u128(1), TableId([1; 16]));
+            let session = |number: usize| {
+                let progress = streams.progress(plan, 1, plan, false);
+                Rc::new(SourceSession::new(Uuid::from_u128(number as u128), table, false, progress))
+            };
+            (0..SESSIONS_MAX).for_each(|number| streams.add(session(number)).expect("room"));
+            assert!(streams.add(session(SESSIONS_MAX)).is_err(), "one past it");
+            streams.remove(Uuid::from_u128(0));
+            streams.add(session(SESSIONS_MAX)).expect("room again");
+            streams.void(table);
+            let voided = streams.session(Uuid::from_u128(1)).expect("a session");
+            assert!(matches!(*voided.state.borrow(), SessionState::Void));
+            assert!(!voided.is_stale(Duration::from_secs(9)));
+            runtime::sleep(Duration::from_secs(10)).await;
+            assert!(voided.is_stale(Duration::from_secs(9)));
+            (0..2 * PROGRESS_MAX).for_each(|peer| drop(streams.progress(plan, 1, Uuid::from_u128(peer as u128), true)));
+            assert_eq!(streams.all_progress().len(), PROGRESS_MAX);
         });
-        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get()), Stop::Condition);
     }
 }

@@ -344,37 +344,30 @@ impl Compactor {
 mod tests {
     use super::*;
     use runtime::mesh::NodeId;
-    use runtime::sim::{Options, Sim, Stop};
+    use runtime::sim::{Options, Sim};
 
     #[test]
     fn the_oldest_records_give_way() {
         let mut sim = Sim::new(1, Options::default());
-        let done = Rc::new(Cell::new(false));
-        let finished = done.clone();
-        sim.start_node(NodeId(1), 1, move |_| {
-            let finished = finished.clone();
-            async move {
-                let activity = Activity::new();
-                let record = |at_millis: usize| CompactionRecord {
-                    id: Uuid::nil(),
-                    keyspace: String::new(),
-                    table: String::new(),
-                    at_millis: at_millis as i64,
-                    bytes_in: 0,
-                    bytes_out: 0,
-                    merged: BTreeMap::new(),
-                    kind: TaskKind::Compaction,
-                };
-                let first = || activity.records.borrow().front().map(|record| record.at_millis);
-                (0..RECORDS_MAX).for_each(|at| activity.done(record(at)));
-                assert_eq!((activity.records.borrow().len(), first()), (RECORDS_MAX, Some(0)));
-                activity.done(record(RECORDS_MAX));
-                assert_eq!((activity.records.borrow().len(), first()), (RECORDS_MAX, Some(1)));
-                assert_eq!(activity.completed.get(), RECORDS_MAX as u64 + 1);
-                finished.set(true);
-            }
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let activity = Activity::new();
+            let record = |at_millis: usize| CompactionRecord {
+                id: Uuid::nil(),
+                keyspace: String::new(),
+                table: String::new(),
+                at_millis: at_millis as i64,
+                bytes_in: 0,
+                bytes_out: 0,
+                merged: BTreeMap::new(),
+                kind: TaskKind::Compaction,
+            };
+            let first = || activity.records.borrow().front().map(|record| record.at_millis);
+            (0..RECORDS_MAX).for_each(|at| activity.done(record(at)));
+            assert_eq!((activity.records.borrow().len(), first()), (RECORDS_MAX, Some(0)));
+            activity.done(record(RECORDS_MAX));
+            assert_eq!((activity.records.borrow().len(), first()), (RECORDS_MAX, Some(1)));
+            assert_eq!(activity.completed.get(), RECORDS_MAX as u64 + 1);
         });
-        assert_eq!(sim.run_until(Duration::from_secs(60), || done.get()), Stop::Condition);
     }
 
     #[test]

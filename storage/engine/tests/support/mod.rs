@@ -15,9 +15,7 @@ use model::{
 };
 use runtime::mesh::NodeId;
 use runtime::sim::{self, Sim};
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -193,21 +191,10 @@ pub(crate) async fn read_all(store: &Store, table: TableId) -> Vec<Row> {
 pub(crate) const NODE: NodeId = NodeId(1);
 
 /// Runs `main` on one shard of a node until it returns, and gives its result.
-pub(crate) fn run<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, main: impl Fn() -> F + 'static) -> T {
-    let slot = Rc::new(RefCell::new(None));
-    let result = slot.clone();
-    let main = Rc::new(main);
-    sim.start_node(NODE, 1, move |_| {
-        let (result, main) = (result.clone(), main.clone());
-        async move {
-            let value = main().await;
-            *result.borrow_mut() = Some(value);
-        }
-    });
-    sim.run_until(Duration::from_secs(3600), || slot.borrow().is_some());
+pub(crate) fn run<T: 'static, F: Future<Output = T> + 'static>(sim: &mut Sim, main: impl FnOnce() -> F + 'static) -> T {
+    let value = sim.run_node(NODE, Duration::from_secs(3600), main);
     sim.kill(NODE);
-    let value = slot.borrow_mut().take();
-    value.expect("main returned")
+    value
 }
 
 pub(crate) fn calm(seed: u64) -> Sim {

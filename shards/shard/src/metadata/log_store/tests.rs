@@ -7,7 +7,6 @@ use crate::shard_state::Shard;
 use consensus::{LogStore, Record};
 use runtime::mesh::{Mesh, NodeId};
 use runtime::sim::{Options, Sim};
-use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -18,31 +17,22 @@ impl Notifier for Nobody {
 }
 
 /// Runs `test` with the store of a node whose own group has stopped.
-fn with_store<F: Future<Output = ()> + 'static>(test: impl Fn(TableLog) -> F + 'static) {
+fn with_store<F: Future<Output = ()> + 'static>(test: impl FnOnce(TableLog) -> F + 'static) {
     let mut sim = Sim::new(1, Options::default());
-    let (done, test, mesh) =
-        (Rc::new(Cell::new(false)), Rc::new(test), Mesh::simulated(1, crate::MAILBOX_MESSAGES_MAX));
-    let finished = done.clone();
-    sim.start_node(NodeId(1), 1, move |_| {
-        let (finished, test, mesh) = (finished.clone(), test.clone(), mesh.clone());
-        async move {
-            let config = Config {
-                directories: "/data".into(),
-                segment_bytes: 8 << 20,
-                log_bytes: 1 << 30,
-                memory_bytes: 64 << 20,
-                ..Config::default()
-            };
-            let shard = Shard::start(config, mesh, Rc::new(Nobody), Rc::new(NoPeers)).await.expect("it starts");
-            shard.metadata().group().expect("shard 0 has the group").stop().await;
-            test(TableLog::new(shard.clone())).await;
-            shard.stop().await.expect("it stops");
-            finished.set(true);
-        }
+    let mesh = Mesh::simulated(1, crate::MAILBOX_MESSAGES_MAX);
+    sim.run_node(NodeId(1), Duration::from_secs(60), || async move {
+        let config = Config {
+            directories: "/data".into(),
+            segment_bytes: 8 << 20,
+            log_bytes: 1 << 30,
+            memory_bytes: 64 << 20,
+            ..Config::default()
+        };
+        let shard = Shard::start(config, mesh, Rc::new(Nobody), Rc::new(NoPeers)).await.expect("it starts");
+        shard.metadata().group().expect("shard 0 has the group").stop().await;
+        test(TableLog::new(shard.clone())).await;
+        shard.stop().await.expect("it stops");
     });
-    let finished = done.clone();
-    sim.run_until(Duration::from_secs(60), move || finished.get());
-    assert!(done.get());
 }
 
 #[test]

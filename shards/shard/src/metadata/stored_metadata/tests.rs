@@ -22,23 +22,14 @@ impl Notifier for Nobody {
 }
 
 /// Runs a node of `sim` until `test` has ended, and stops it.
-fn run_node<F: Future<Output = ()> + 'static>(sim: &mut Sim, test: impl Fn(Shard) -> F + 'static) {
-    let done = Rc::new(Cell::new(false));
-    let (test, mesh) = (Rc::new(test), Mesh::simulated(1, crate::MAILBOX_MESSAGES_MAX));
-    let finished = done.clone();
-    sim.start_node(NodeId(1), 1, move |_| {
-        let (finished, test, mesh) = (finished.clone(), test.clone(), mesh.clone());
-        async move {
-            let config = Config { directories: "/data".into(), memory_bytes: 64 << 20, ..Config::default() };
-            let shard = Shard::start(config, mesh, Rc::new(Nobody), Rc::new(NoPeers)).await.expect("it starts");
-            test(shard.clone()).await;
-            shard.stop().await.expect("it stops");
-            finished.set(true);
-        }
+fn run_node<F: Future<Output = ()> + 'static>(sim: &mut Sim, test: impl FnOnce(Shard) -> F + 'static) {
+    let mesh = Mesh::simulated(1, crate::MAILBOX_MESSAGES_MAX);
+    sim.run_node(NodeId(1), Duration::from_secs(60), || async move {
+        let config = Config { directories: "/data".into(), memory_bytes: 64 << 20, ..Config::default() };
+        let shard = Shard::start(config, mesh, Rc::new(Nobody), Rc::new(NoPeers)).await.expect("it starts");
+        test(shard.clone()).await;
+        shard.stop().await.expect("it stops");
     });
-    let finished = done.clone();
-    sim.run_until(Duration::from_secs(60), move || finished.get());
-    assert!(done.get(), "the node ended");
 }
 
 #[test]
