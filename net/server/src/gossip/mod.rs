@@ -152,7 +152,8 @@ impl Gossip {
             if now != own {
                 self.announce();
             } else if self.is_running.get() {
-                let unknown = self.members().filter(|member| !self.gossiper.borrow().is_alive(*member)).collect();
+                let mut unknown = self.members();
+                unknown.retain(|member| !self.gossiper.borrow().is_alive(*member));
                 let messages = self.gossiper.borrow().greet(clocks(), unknown);
                 self.post(messages);
             }
@@ -168,15 +169,14 @@ impl Gossip {
         let messages = {
             let mut gossiper = self.gossiper.borrow_mut();
             own_state::refresh(&mut gossiper, &self.shard);
-            gossiper.greet(clocks(), self.members().collect())
+            gossiper.greet(clocks(), self.members())
         };
         self.post(messages);
     }
 
     /// The addresses of the members.
-    fn members(&self) -> impl Iterator<Item = SocketAddr> {
-        let members: Vec<SocketAddr> = self.shard.topology().nodes().iter().map(|node| node.address).collect();
-        members.into_iter()
+    fn members(&self) -> Vec<SocketAddr> {
+        self.shard.topology().nodes().iter().map(|node| node.address).collect()
     }
 
     /// Begins a round and waits until all other members are known to live, at most for [`SETTLE_MAX`]. A node that

@@ -34,13 +34,10 @@ async fn texts(client: &mut Client, text: &str) -> Vec<String> {
     rows.iter().map(|row| String::from_utf8_lossy(&cell(row)).into_owned()).collect()
 }
 
-#[test]
-fn what_a_node_has_missed_is_repaired_and_told() {
-    let mut sim = Sim::new(41, Options { buggify: false, ..Options::default() });
-    for (node, shards) in [(ONE, 1), (TWO, 2), (THREE, 1)] {
-        assert_eq!(start(&mut sim, node, shards, config(node)), []);
-    }
-    run(&mut sim, || async {
+/// Makes a table of three replicas, one of which misses what is written from now on: it is down, and nobody keeps
+/// hints.
+fn without_three(sim: &mut Sim) {
+    run(sim, || async {
         let mut one = client(ONE).await;
         query(&mut one, &keyspace_of("k", 3)).await;
         query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int) WITH read_repair = 'NONE'").await;
@@ -49,11 +46,22 @@ fn what_a_node_has_missed_is_repaired_and_told() {
         }
     });
     sim.kill(THREE);
-    run(&mut sim, || async {
-        let mut one = client(ONE).await;
+    run(sim, || async {
         while !tool(ONE, "status", &[], &[]).await.contains(&format!("DN  {}", Sim::address_of(THREE))) {
             runtime::sleep(Duration::from_millis(500)).await;
         }
+    });
+}
+
+#[test]
+fn what_a_node_has_missed_is_repaired_and_told() {
+    let mut sim = Sim::new(41, Options { buggify: false, ..Options::default() });
+    for (node, shards) in [(ONE, 1), (TWO, 2), (THREE, 1)] {
+        assert_eq!(start(&mut sim, node, shards, config(node)), []);
+    }
+    without_three(&mut sim);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
         query(&mut one, "INSERT INTO k.t (a, b) VALUES (1, 2)").await;
         let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
         let failed = format!("Repair command #1 failed with error Endpoint not alive: /{}", at(THREE, 7000));
@@ -148,20 +156,9 @@ fn tables_are_repaired_without_an_operator_and_not_too_often() {
     for node in [ONE, TWO, THREE] {
         assert_eq!(start(&mut sim, node, 1, automatic(node, minute)), []);
     }
+    without_three(&mut sim);
     run(&mut sim, || async {
         let mut one = client(ONE).await;
-        query(&mut one, &keyspace_of("k", 3)).await;
-        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int) WITH read_repair = 'NONE'").await;
-        for node in [ONE, TWO] {
-            tool(node, "disablehandoff", &[], &[]).await;
-        }
-    });
-    sim.kill(THREE);
-    run(&mut sim, || async {
-        let mut one = client(ONE).await;
-        while !tool(ONE, "status", &[], &[]).await.contains(&format!("DN  {}", Sim::address_of(THREE))) {
-            runtime::sleep(Duration::from_millis(500)).await;
-        }
         for key in 0..30 {
             query(&mut one, &format!("INSERT INTO k.t (a, b) VALUES ({key}, 2)")).await;
         }
@@ -185,6 +182,7 @@ fn tables_are_repaired_without_an_operator_and_not_too_often() {
     sim.kill(ONE);
     assert_eq!(start(&mut sim, ONE, 1, automatic(ONE, 600 * minute)), []);
     run(&mut sim, || async {
+        // Long enough for several looks at what is due.
         runtime::sleep(Duration::from_secs(60)).await;
         let begun = "SELECT status FROM system_views.repairs WHERE keyspace_name = 'k' ALLOW FILTERING";
         assert!(texts(&mut client(ONE).await, begun).await.is_empty());

@@ -12,6 +12,7 @@
 use super::leaving::RingError;
 use super::membership::{announce_restart, check_unchanged, create, own_member};
 use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
+use super::ring_operations::TURN_PERIOD;
 use crate::config::ReplaceAddress;
 use crate::ports::PeerLane;
 use crate::shard_state::{ProposalError, Shard};
@@ -43,8 +44,6 @@ const SEEN_TIMEOUT: Duration = Duration::from_secs(15);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a node that joins waits for its turn: others may have much to fetch.
 const JOIN_TURN_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How often a node that waits until it may finish its join looks again, if nothing it knows of has changed.
-const TURN_PERIOD: Duration = Duration::from_secs(1);
 /// How long a member that starts again waits to hear what it missed.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 

@@ -290,7 +290,8 @@ impl Shard {
         }
     }
 
-    pub(super) fn is_live(&self, host_id: Uuid) -> bool {
+    /// Whether a node is a member and believed to be alive, as this core knows.
+    pub(crate) fn is_live(&self, host_id: Uuid) -> bool {
         let topology = self.topology();
         let at = topology.nodes().iter().position(|node| node.host_id == host_id);
         at.is_some_and(|at| topology.live().contains(NodeIndex(at as u16)))

@@ -72,14 +72,7 @@ async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), St
     let parts = parts(shard, &operation.kind, &passed)?;
     if !parts.is_empty() {
         let plan = StreamPlan { id: plan_id(shard, id, operation), operation: purpose(&operation.kind), parts };
-        tracing::info!("[Stream #{}] Executing streaming plan for {}", plan.id, plan.operation.text());
-        let plan_id = plan.id;
-        let summary = stream::fetch(shard, plan).await.map_err(|error| error.to_string())?;
-        tracing::info!(
-            "[Stream #{plan_id}] All sessions completed: {} bytes in {} files",
-            summary.bytes,
-            summary.files
-        );
+        stream::fetch(shard, plan).await.map_err(|error| error.to_string())?;
     }
     // Whoever still asks it must not be left without the writes that it gets as long as nobody reads elsewhere.
     if let Some(back) = taken_out(&operation.kind).filter(|host_id| shard.is_live(*host_id)) {

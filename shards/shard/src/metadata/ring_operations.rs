@@ -21,7 +21,7 @@ const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long an operation that an operator waits for waits for its turn.
 pub(super) const TURN_TIMEOUT: Duration = Duration::from_secs(3600);
 /// How often a node that waits for its turn looks again, if nothing it knows of has changed.
-const TURN_PERIOD: Duration = Duration::from_secs(1);
+pub(super) const TURN_PERIOD: Duration = Duration::from_secs(1);
 
 /// Tells the simulator how far an operation is, so that it knows what a fault meets.
 pub(super) fn tell_stage(before: &Metadata, after: &Metadata) {

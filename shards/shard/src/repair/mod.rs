@@ -287,12 +287,7 @@ impl TableRepair<'_> {
     /// Ends when a replica is believed to be down, with the failure of the repair.
     async fn death_of(&self, replica: NodeIndex) -> Failure {
         let node = self.placement.keyspace().topology().node(replica).clone();
-        let lives = || {
-            let topology = self.shard.topology();
-            let at = topology.nodes().iter().position(|now| now.host_id == node.host_id);
-            at.is_some_and(|at| topology.live().contains(NodeIndex(at as u16)))
-        };
-        while lives() {
+        while self.shard.is_live(node.host_id) {
             runtime::sleep(LIVENESS_PAUSE).await;
         }
         Failure::server(format!("Endpoint /{} died", node.address))

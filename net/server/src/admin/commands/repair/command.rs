@@ -263,13 +263,8 @@ impl<'a> Run<'a> {
             history.succeed(&done.collect::<Vec<_>>()).await;
             return Ok("Repair completed successfully".into());
         }
-        let subject = match self.options.preview {
-            PreviewKind::Repaired => "Repaired data",
-            _ => "Previewed data",
-        };
         let found = match outcome.differing {
-            0 if self.options.preview == PreviewKind::Repaired => format!("{subject} is in sync"),
-            0 => format!("{subject} was in sync"),
+            0 => "Previewed data was in sync".into(),
             differing => {
                 format!("Preview complete: {differing} partitions of {} bytes differ", outcome.differing_bytes)
             }
@@ -286,7 +281,6 @@ impl<'a> Run<'a> {
             (PreviewKind::None, true) => "incremental",
             (PreviewKind::All, _) => "preview full",
             (PreviewKind::Unrepaired, _) => "preview unrepaired",
-            (PreviewKind::Repaired, _) => "preview repaired",
         };
         RepairState {
             command: self.number,
@@ -448,7 +442,7 @@ impl<'a> Run<'a> {
             ("jobThreads", o.job_threads.to_string()),
             ("optimiseStreams", o.optimise_streams.to_string()),
             ("parallelism", o.parallelism.name().into()),
-            ("paxosOnly", o.paxos_only.to_string()),
+            ("paxosOnly", false.to_string()),
             ("previewKind", o.preview.name().into()),
             ("primaryRange", o.primary_range.to_string()),
             ("pullRepair", o.pull.to_string()),

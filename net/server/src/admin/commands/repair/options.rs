@@ -39,8 +39,6 @@ pub(crate) enum PreviewKind {
     All,
     /// What no incremental repair has repaired.
     Unrepaired,
-    /// What an incremental repair has repaired.
-    Repaired,
 }
 
 impl PreviewKind {
@@ -50,7 +48,6 @@ impl PreviewKind {
             PreviewKind::None => "NONE",
             PreviewKind::All => "ALL",
             PreviewKind::Unrepaired => "UNREPAIRED",
-            PreviewKind::Repaired => "REPAIRED",
         }
     }
 }
@@ -73,7 +70,6 @@ pub(crate) struct RepairOptions {
     pub(crate) optimise_streams: bool,
     pub(crate) ignore_unreplicated: bool,
     pub(crate) repair_paxos: bool,
-    pub(crate) paxos_only: bool,
     /// How many times as long as a part of a range took the repair rests behind it.
     pub(crate) rest: u32,
 }
@@ -99,7 +95,6 @@ impl RepairOptions {
         }
         let is_full = request.has("-full");
         let preview = match () {
-            () if request.has("-vd") => PreviewKind::Repaired,
             () if request.has("-prv") && is_full => PreviewKind::All,
             () if request.has("-prv") => PreviewKind::Unrepaired,
             () => PreviewKind::None,
@@ -148,11 +143,11 @@ impl RepairOptions {
             range,
             pull: request.has("-pl"),
             force: request.has("-force"),
+            // What it asks for is always so: of replicas with the same content, one gives its rows.
             optimise_streams: request.has("-os"),
             ignore_unreplicated: request.has("-iuk"),
             // Rounds of Paxos that are unfinished are finished by the next one of their partition.
             repair_paxos: false,
-            paxos_only: request.has("-paxos-only"),
             rest: 0,
         };
         options.check(job_threads, here)?;
@@ -217,7 +212,7 @@ impl fmt::Display for Told<'_> {
             "parallelism: {parallelism}, primary range: {primary_range}, incremental: {incremental}, job threads: \
              {job_threads}, ColumnFamilies: [{}], dataCenters: [{}], hosts: [{}], previewKind: {preview}, # of ranges: \
              {}, pull repair: {}, force repair: {}, optimise streams: {}, ignore unreplicated keyspaces: {}, \
-             repairPaxos: {}, paxosOnly: {}",
+             repairPaxos: {}, paxosOnly: false",
             list(&o.tables),
             list(&o.data_centers),
             list(&o.hosts),
@@ -227,7 +222,6 @@ impl fmt::Display for Told<'_> {
             o.optimise_streams,
             o.ignore_unreplicated,
             o.repair_paxos,
-            o.paxos_only,
         )
     }
 }
