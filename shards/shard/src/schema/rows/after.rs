@@ -3,7 +3,8 @@
 //!
 //! The rows of the keyspace as it is are written ([`keyspace_created`]), those of the change are laid over them, and
 //! the result is read as at a start. Whatever is in a change is newer than what was there, so no timestamps are
-//! compared.
+//! compared. Most changes are about one table of a keyspace that may have thousands: if the rows of a change name their
+//! tables, the others are left out of all this and stay as they are.
 
 use super::column_ids;
 use super::load::{SchemaRows, load};
@@ -14,15 +15,20 @@ use model::mutation::{ClusteringBound, Operation, TableUpdate};
 use model::row::{CellContent, RowView};
 use model::{Keyspace, Mutation, Schema};
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// The keyspace after `change`, a mutation of `system_schema`; `None` if the change drops it. Tables that stay as they
 /// are stay the same objects.
 pub(crate) fn keyspace_after(schema: &Schema, name: &str, change: &Mutation) -> Result<Option<Keyspace>, Error> {
     let before = schema.keyspace(name);
+    let named = named_tables(schema, change);
+    let stays = |table: &str| named.as_ref().is_some_and(|named| !named.contains(table.as_bytes()));
     let mut rows = SchemaRows::default();
     if let Some(before) = before {
-        lay_over(schema, &mut rows, &keyspace_created(schema, before, 0));
+        let mut part = Keyspace::clone(before);
+        part.tables.retain(|table, _| !stays(table));
+        lay_over(schema, &mut rows, &keyspace_created(schema, &part, 0));
     }
     lay_over(schema, &mut rows, change);
     let Some(mut after) = load(schema, &rows)?.keyspaces.remove(name) else { return Ok(None) };
@@ -37,8 +43,39 @@ pub(crate) fn keyspace_after(schema: &Schema, name: &str, change: &Mutation) -> 
                 *table = Arc::clone(same);
             }
         }
+        let stay = before.tables.iter().filter(|(table, _)| stays(table));
+        after.tables.extend(stay.map(|(name, table)| (name.clone(), Arc::clone(table))));
     }
     Ok(Some(after))
+}
+
+/// The names of the tables that a change is about; `None` if it may be about any: it changes types, or it deletes rows
+/// of more than one table at once.
+fn named_tables<'c>(schema: &Schema, change: &'c Mutation) -> Option<BTreeSet<&'c [u8]>> {
+    let id = |name| system_table(schema, "system_schema", name).id;
+    let (keyspaces, types) = (id("keyspaces"), id("types"));
+    let mut named = BTreeSet::new();
+    for update in change.updates() {
+        if update.table == types || !update.partition_deletion.is_live() {
+            return None;
+        }
+        // All other tables of the schema have the name of a table first in their clustering.
+        let is_of_tables = update.table != keyspaces;
+        for operation in update.operations().filter(|_| is_of_tables) {
+            match operation {
+                Operation::Row { clustering, .. } => named.insert(clustering.components().next()?),
+                Operation::RangeDeletion { start, end, .. } => {
+                    let (first, last) = (start.prefix.components().next()?, end.prefix.components().next()?);
+                    if first != last {
+                        return None;
+                    }
+                    named.insert(first)
+                }
+                Operation::StaticRow { .. } => return None,
+            };
+        }
+    }
+    Some(named)
 }
 
 fn lay_over(schema: &Schema, rows: &mut SchemaRows, change: &Mutation) {
@@ -59,6 +96,7 @@ fn lay_over(schema: &Schema, rows: &mut SchemaRows, change: &Mutation) {
     }
 }
 
+/// `rows` stay in the order of their clustering's bytes.
 fn lay_over_table(rows: &mut Vec<StoredRow>, key: &[u8], update: &TableUpdate<'_>) {
     if !update.partition_deletion.is_live() {
         rows.clear();
@@ -67,17 +105,15 @@ fn lay_over_table(rows: &mut Vec<StoredRow>, key: &[u8], update: &TableUpdate<'_
         match operation {
             Operation::Row { clustering, row } => {
                 let clustering: Vec<Vec<u8>> = clustering.components().map(<[u8]>::to_vec).collect();
-                let place = rows.iter().position(|row| row.clustering == clustering);
-                if !row.deletion().is_live()
-                    && let Some(place) = place
-                {
-                    rows.remove(place);
-                } else if let Some(place) = place {
-                    lay_over_row(&mut rows[place], row);
-                } else if row.liveness().is_some() {
-                    let mut added = StoredRow { key: key.to_vec(), clustering, cells: Vec::new() };
-                    lay_over_row(&mut added, row);
-                    rows.push(added);
+                match rows.binary_search_by(|row| row.clustering.cmp(&clustering)) {
+                    Ok(place) if !row.deletion().is_live() => drop(rows.remove(place)),
+                    Ok(place) => lay_over_row(&mut rows[place], row),
+                    Err(place) if row.liveness().is_some() => {
+                        let mut added = StoredRow { key: key.to_vec(), clustering, cells: Vec::new() };
+                        lay_over_row(&mut added, row);
+                        rows.insert(place, added);
+                    }
+                    Err(_) => {}
                 }
             }
             Operation::RangeDeletion { start, end, .. } => {
@@ -167,6 +203,40 @@ mod tests {
         assert_eq!(keyspace_after(&schema, &full.name, &replaced).expect("well-formed"), Some(bare));
         let dropped = keyspace_dropped(&schema, &full.name, 9, 5);
         assert_eq!(keyspace_after(&schema, &full.name, &dropped).expect("well-formed"), None);
+    }
+
+    /// A change of one table does not look at the rows of the others.
+    #[test]
+    fn one_table_of_several_changes() {
+        let mut before = sample();
+        for name in ["Ta", "Tab1", "z"] {
+            let mut table = Table::clone(&before.tables["Tab"]);
+            name.clone_into(&mut table.name);
+            table.id = model::TableId([name.as_bytes()[name.len() - 1]; 16]);
+            table.indexes.clear();
+            before.tables.insert(name.into(), Arc::new(table));
+        }
+        let mut without = before.clone();
+        without.tables.remove("Tab1");
+        assert_eq!(learned(&before, &without), without);
+        assert_eq!(learned(&without, &before), before);
+        let mut altered = before.clone();
+        Arc::make_mut(altered.tables.get_mut("Tab1").expect("there")).options.comment = "other".into();
+        assert_eq!(learned(&before, &altered), altered);
+
+        let schema = with(&before);
+        let named = |after: &Keyspace| {
+            let change = keyspace_changed(&schema, &before, after, 100, 5);
+            let named = named_tables(&schema, &change)?;
+            Some(named.into_iter().map(|name| String::from_utf8(name.to_vec()).expect("a name")).collect::<Vec<_>>())
+        };
+        assert_eq!(named(&without), Some(vec!["Tab1".to_string()]));
+        assert_eq!(named(&altered), Some(vec!["Tab1".to_string()]));
+        let mut other = before.clone();
+        other.types.clear();
+        assert_eq!(named(&other), None, "a type that tables may have");
+        let dropped = keyspace_dropped(&schema, &before.name, 9, 5);
+        assert!(named_tables(&schema, &dropped).is_none());
     }
 
     #[test]
