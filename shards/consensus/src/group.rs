@@ -202,6 +202,20 @@ impl Group {
         runtime::timeout(left, self.0.machine.wait_applied(index)).await.is_some()
     }
 
+    /// Waits until the state machine has the record at `index`, however long that takes; false if it gets no further for
+    /// as long as `patience`.
+    pub async fn follow(&self, index: u64, patience: Duration) -> bool {
+        loop {
+            let before = self.applied();
+            if self.wait_applied(index, runtime::now().after(patience)).await {
+                return true;
+            }
+            if self.applied() == before {
+                return false;
+            }
+        }
+    }
+
     /// Waits until this member has stopped taking part because its storage or state machine failed, and says why.
     pub async fn failed(&self) -> StoreError {
         self.0.failure.wait().await

@@ -82,6 +82,47 @@ fn a_group_of_one_without_work_does_nothing_at_all() {
     assert_eq!(sim.run_until(Duration::from_secs(3_600), || false), Stop::Idle);
 }
 
+/// Takes its time for each command.
+struct Slow(Duration);
+
+impl StateMachine for Slow {
+    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
+        runtime::sleep(self.0).await;
+        Ok(Vec::new())
+    }
+
+    fn snapshot(&self) -> Vec<u8> {
+        Vec::new()
+    }
+
+    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn a_member_is_waited_for_as_long_as_it_advances() {
+    const PATIENCE: Duration = Duration::from_secs(10);
+    for (step, follows) in [(Duration::from_secs(9), true), (Duration::from_secs(11), false)] {
+        let mut sim = Sim::new(1, Options::default());
+        let done = sim.run_node(NodeId(1), Duration::from_secs(600), move || async move {
+            let config = Config { me: host(1), timings: TIMINGS };
+            let store = MemoryStore::new(Duration::from_millis(3));
+            let group = Group::start(config, store, Nobody, Slow(step)).await.expect("it starts");
+            group.create().await.expect("it leads");
+            let before = group.applied();
+            for command in 0..5 {
+                let group = group.clone();
+                runtime::spawn(async move {
+                    group.propose(vec![command], runtime::now().after(Duration::from_secs(100))).await
+                });
+            }
+            group.follow(before + 5, PATIENCE).await
+        });
+        assert_eq!(done, follows, "{step:?}");
+    }
+}
+
 #[test]
 fn three_nodes_agree() {
     let mut run = Run::new(2, Faults::default());

@@ -44,7 +44,7 @@ const SEEN_TIMEOUT: Duration = Duration::from_secs(15);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a node that joins waits for its turn: others may have much to fetch.
 const JOIN_TURN_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
-/// How long a member that starts again waits to hear what it missed.
+/// How long a member that starts again waits to hear what it missed, and then for each step of making up for it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
 impl Shard {
@@ -213,8 +213,8 @@ impl Shard {
         join_all(asked.into_iter().map(ask).collect()).await.into_iter().collect()
     }
 
-    /// Hears what was decided while this node was down, if a majority can be reached; else it goes on with what it has,
-    /// because data never wait for agreement.
+    /// Hears what was decided while this node was down, if a majority can be reached, however much that is; else it
+    /// goes on with what it has, because data never wait for agreement.
     ///
     /// # Errors
     /// The node was removed meanwhile, which nobody tells one that is no member.
@@ -222,7 +222,13 @@ impl Shard {
         let Some(group) = self.metadata().group() else { return Ok(()) };
         let deadline = runtime::now().after(CATCH_UP_TIMEOUT);
         let caught_up = match group.read_index(deadline).await {
-            Ok(index) => group.wait_applied(index, deadline).await,
+            Ok(index) => {
+                let follows = group.follow(index, CATCH_UP_TIMEOUT).await;
+                if !follows {
+                    tracing::warn!(index, at = group.applied(), "the node lacks changes of the schema");
+                }
+                follows
+            }
             Err(error) => {
                 check_not_removed(self).await?;
                 tracing::warn!(%error, "the node may lack changes of the schema");
