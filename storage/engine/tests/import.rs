@@ -294,6 +294,28 @@ fn an_import_has_a_bound() {
     });
 }
 
+/// What several sources have of a table comes in one step, however many SSTables these are: between two steps a
+/// tombstone could be purged before the row that it deletes has come.
+#[test]
+fn s9_more_than_a_thousand_sstables_appear_at_once() {
+    const MANY: usize = 1_100;
+    let mut sim = calm(8);
+    run(&mut sim, || async {
+        fill_inbox(0..1).await;
+        let store = start(small(), &[uncompacted(&table(1))]).await;
+        let one = found(&store, Path::new(INBOX), &table(1)).await;
+        let copies = ImportOptions { copy: true, ..how() };
+        let mut import = Import::place(&[own()], vec![one[0].clone(); MANY], &copies, &[]).await.expect("placed");
+        store.open_imported(table(1).id, &import.placed).await.expect("open");
+        assert_eq!(store.served(table(1).id).await.expect("served").len(), 0, "not before the commit");
+        import.commit().await.expect("committed");
+        store.end_import(table(1).id, true);
+        assert_eq!(store.served(table(1).id).await.expect("served").len(), MANY);
+        import.finish().await.expect("finished");
+        assert_eq!(numbers(&store).await, [0]);
+    });
+}
+
 #[test]
 fn the_sstables_of_a_key_are_found() {
     let mut sim = calm(7);

@@ -136,15 +136,14 @@ pub(crate) async fn take_streamed(shard: &Shard, table: TableId, directories: &[
     let data = shard.config().directories.all();
     let own: Vec<PathBuf> = data.iter().map(|data| engine::directory_of(data, &table)).collect();
     let options = ImportOptions { depth: Depth::Quick, keep_level: false, keep_repaired: true, copy: false };
-    for some in directories.chunks(import::SSTABLES_MAX) {
-        let sources = import::list(some).await.map_err(failure)?;
-        if sources.is_empty() {
-            continue;
-        }
-        let import = place_and_commit(shard, &table, &own, sources, &options).await?;
-        if let Err(error) = import.finish().await {
-            tracing::warn!(%error, table = %table.full_name(), "streamed files stay where they came to");
-        }
+    // All in one step: a compaction between two could purge a tombstone before the row that it deletes has come.
+    let sources = import::list(directories).await.map_err(failure)?;
+    if sources.is_empty() {
+        return Ok(());
+    }
+    let import = place_and_commit(shard, &table, &own, sources, &options).await?;
+    if let Err(error) = import.finish().await {
+        tracing::warn!(%error, table = %table.full_name(), "streamed files stay where they came to");
     }
     Ok(())
 }

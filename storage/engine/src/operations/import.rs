@@ -38,8 +38,10 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most SSTables of one import: the transaction's log has a length limit.
-pub const SSTABLES_MAX: usize = 1024;
+/// Most SSTables of one import. Their names are in one log of a transaction, whose length is limited
+/// ([`transaction::LOG_BYTES_MAX`]): each may have a path of 1,000 bytes. What one operation streams of a table is one
+/// import, so this must be more than all sources of a table ever have.
+pub const SSTABLES_MAX: usize = 1 << 16;
 /// Longest Statistics.db that is written anew, in bytes.
 const STATISTICS_BYTES_MAX: usize = 1 << 30;
 /// Bytes of one read of a copy.

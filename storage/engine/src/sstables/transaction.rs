@@ -26,8 +26,8 @@ use std::fmt::Write as _;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Longest log that is read, in bytes.
-pub const LOG_BYTES_MAX: usize = 1 << 20;
+/// Longest log that is read, in bytes: room for more SSTables than a table ever has, each with a path of usual length.
+pub const LOG_BYTES_MAX: usize = 64 << 20;
 
 /// The operation that changes a table's set of SSTables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -394,6 +394,25 @@ mod tests {
         }
         let damaged = log.text.replacen("da-1", "da-3", 1);
         assert!(parse(&damaged).is_err());
+    }
+
+    /// As a compaction of many SSTables, or a stream that brings many, leaves it when the node crashes.
+    #[test]
+    fn s7_a_log_of_many_sstables_is_cleaned_after_a_crash() {
+        const MANY: usize = 20_000;
+        let mut sim = Sim::new(1, Options::default());
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let directory = Path::new("/data/keyspace/table-1b255f4def2540a60000000000000001");
+            create_dir_all(directory).await.expect("made");
+            let mut log = Transaction::new(directory, TransactionKind::Import, uuid::Uuid::from_bytes([7; 16]));
+            let names: Vec<Descriptor> = (1..=MANY).map(|id| descriptor(&id.to_string())).collect();
+            log.add_all(names.iter().map(|name| (directory, name))).await.expect("written");
+            assert!(log.text.len() > 1 << 20, "{}", log.text.len());
+            let last = directory.join(format!("{}-Data.db", names[MANY - 1]));
+            replace_small(&last, b"a").await.expect("written");
+            clean(&[directory.to_owned()]).await.expect("cleaned");
+            assert_eq!(list_dir(directory).await.expect("there"), Vec::<PathBuf>::new());
+        });
     }
 
     #[test]
