@@ -206,40 +206,26 @@ impl Requirement {
         self.scope != Scope::Local || data_center == self.here
     }
 
-    /// What a write needs while some replicas are pending: as many answers more as there are of those that count, so
-    /// that enough natural replicas are among them whether the change of the ring ends or is undone. The coordinator
-    /// alone is still enough at ANY.
-    pub(crate) fn with_pending(self, pending: &[NodeIndex], topology: &Topology) -> Requirement {
-        if self.level == Consistency::Any {
-            return self;
-        }
-        let counted = pending.iter().filter(|node| self.counts(topology.data_center_of(**node))).count();
-        Requirement { block_for: self.block_for + counted as u32, ..self }
-    }
-
-    /// Fails as Unavailable, with Cassandra's texts, if too few of `natural` and `pending` are alive.
+    /// Fails as Unavailable, with Cassandra's texts, if too few of `replicas` are alive.
     #[cold]
     pub(crate) fn check_alive(
         &self,
         levels: &Levels,
         topology: &Topology,
-        (natural, pending): (&[NodeIndex], &[NodeIndex]),
+        replicas: &[NodeIndex],
         live: &LiveNodes,
     ) -> Result<(), Failure> {
         if self.level == Consistency::Any {
             return Ok(());
         }
-        let all = || natural.iter().chain(pending);
-        let alive = || all().filter(|node| live.contains(**node)).map(|node| topology.data_center_of(*node));
+        let alive = || replicas.iter().filter(|node| live.contains(**node)).map(|node| topology.data_center_of(*node));
         if self.scope == Scope::Each {
             for each in levels.by_data_center.iter().flat_map(|quorums| quorums.iter()) {
                 let there = alive().filter(|data_center| Some(*data_center) == each.data_center).count();
-                let added = pending.iter().filter(|node| Some(topology.data_center_of(**node)) == each.data_center);
-                let needed = each.quorum + added.count() as u32;
-                if there < needed as usize {
+                if there < each.quorum as usize {
                     let text = format!("Cannot achieve consistency level {} in DC {}", self.level.name(), each.name);
                     // Cassandra says 0 here, however many are alive.
-                    return Err(self.unavailable(text, needed, 0));
+                    return Err(self.unavailable(text, each.quorum, 0));
                 }
             }
         }

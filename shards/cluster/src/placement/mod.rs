@@ -11,8 +11,8 @@
 //!
 //! Tables of LocalStrategy have one replica, this node.
 //!
-//! While operations on the ring or changes of replication are under way, some tokens have pending replicas too
-//! (`pending`).
+//! While operations on the ring or changes of replication are under way, some tokens have pending replicas too, and
+//! some of their replicas are going to lose them (`pending`).
 //!
 //! Invariants: all tokens of a range have the same natural replicas; they are in the order of the ring, the owner of
 //! the range first.
@@ -22,13 +22,14 @@ mod pending;
 mod ring;
 mod simple;
 
-use crate::consistency::Levels;
+use crate::consistency::{Levels, Requirement};
 use crate::replication::{ReplicationBefore, Strategy};
 use crate::topology::{LiveNodes, NodeIndex, Ring, Topology};
 use model::schema::Replication;
 use model::{Home, IdMap, Keyspace, RingToken, Schema, TableId, Token, TokenRange};
-use pending::PendingRanges;
+use pending::{Change, PendingRanges};
 use ring::Ranges;
+use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
@@ -135,6 +136,8 @@ pub struct KeyspacePlacement {
 #[derive(Debug)]
 struct Next {
     ranges: Ranges,
+    /// What each consistency level is going to need.
+    levels: Levels,
     pending: PendingRanges,
 }
 
@@ -151,11 +154,12 @@ impl KeyspacePlacement {
         let is_changing = before != goal || topology.next_ring().is_some();
         let next = is_changing.then(|| {
             let ring = topology.next_ring().unwrap_or(topology.ring());
-            ranges_of(&Strategy::of(goal), &topology, ring)
+            let strategy = Strategy::of(goal);
+            (ranges_of(&strategy, &topology, ring), Levels::of(&strategy, &goal.class, &topology))
         });
-        let next = next.and_then(|next| {
+        let next = next.and_then(|(next, levels)| {
             let pending = PendingRanges::between(&ranges, &next)?;
-            Some(Box::new(Next { ranges: next, pending }))
+            Some(Box::new(Next { ranges: next, levels, pending }))
         });
         KeyspacePlacement { levels: Levels::of(&strategy, &before.class, &topology), topology, ranges, next }
     }
@@ -177,7 +181,7 @@ impl KeyspacePlacement {
 
     /// The nodes that gain a token by the operations under way.
     pub fn pending_nodes_of(&self, token: &RingToken) -> &[NodeIndex] {
-        self.next.as_ref().map_or(&[], |next| next.pending.of_token(token))
+        self.next.as_ref().map_or(&[], |next| &next.pending.of_token(token).gaining)
     }
 
     /// What each node gains by the operations under way.
@@ -255,17 +259,14 @@ impl TablePlacement {
     /// The replicas of a key, given with the first 64 bits of its token.
     #[inline]
     pub fn replicas(&self, token: Token, key: &[u8]) -> Replicas<'_> {
-        let pending = match &self.keyspace.next {
-            None => &[][..],
-            Some(next) => next.pending.of_key(token, key),
-        };
-        Replicas { placement: self, token, natural: self.keyspace.ranges.of_key(token, key), pending }
+        let change = self.keyspace.next.as_ref().map(|next| next.pending.of_key(token, key));
+        Replicas { placement: self, token, natural: self.keyspace.ranges.of_key(token, key), change }
     }
 
     /// The natural replicas of a range. Their cores are those of one of its tokens.
     pub(crate) fn replicas_of<'p>(&'p self, range: &RingRange<'p>) -> Replicas<'p> {
         let token = range.until.map_or(Token::MAX, RingToken::token);
-        Replicas { placement: self, token, natural: range.nodes, pending: &[] }
+        Replicas { placement: self, token, natural: range.nodes, change: None }
     }
 
     /// The core of a node that has a token of the table, if the node has it at all.
@@ -289,7 +290,26 @@ pub struct Replicas<'p> {
     placement: &'p TablePlacement,
     token: Token,
     natural: &'p [NodeIndex],
-    pending: &'p [NodeIndex],
+    /// How the natural ones are going to change, if operations are under way.
+    change: Option<&'p Change>,
+}
+
+/// The replicas by which a key is going to be read, once the operations under way have ended.
+#[derive(Debug)]
+pub(crate) struct NextReplicas<'p> {
+    /// The nodes.
+    pub(crate) nodes: SmallVec<[NodeIndex; 4]>,
+    /// What each level needs of them.
+    pub(crate) levels: &'p Levels,
+}
+
+impl NextReplicas<'_> {
+    /// What a write that needs `now` of the natural replicas also needs of these; `None` if none of them counts, so
+    /// that no read at such a level is going to be possible.
+    pub(crate) fn needed(&self, now: Requirement, topology: &Topology) -> Option<Requirement> {
+        let needed = self.levels.required(now.level);
+        self.nodes.iter().any(|node| needed.counts(topology.data_center_of(*node))).then_some(needed)
+    }
 }
 
 impl<'p> Replicas<'p> {
@@ -304,7 +324,7 @@ impl<'p> Replicas<'p> {
     #[inline]
     pub fn pending(&self) -> impl ExactSizeIterator<Item = Replica> + use<'p> {
         let (placement, token) = (self.placement, self.token);
-        self.pending.iter().map(move |node| Replica { node: *node, shard: placement.shard_of(*node, token) })
+        self.pending_nodes().iter().map(move |node| Replica { node: *node, shard: placement.shard_of(*node, token) })
     }
 
     /// The replicas that get writes: the natural ones, then the pending ones.
@@ -316,7 +336,7 @@ impl<'p> Replicas<'p> {
     /// The only replica, natural or pending, if there is no more than that one.
     #[inline]
     pub fn only(&self) -> Option<Replica> {
-        let ([node], []) = (self.natural, self.pending) else { return None };
+        let ([node], None) = (self.natural, self.change.filter(|change| !change.is_none())) else { return None };
         let node = *node;
         Some(Replica { node, shard: self.placement.shard_of(node, self.token) })
     }
@@ -324,7 +344,15 @@ impl<'p> Replicas<'p> {
     /// The nodes of the pending replicas.
     #[inline]
     pub(crate) fn pending_nodes(&self) -> &'p [NodeIndex] {
-        self.pending
+        self.change.map_or(&[], |change| &change.gaining)
+    }
+
+    /// Those by which the key is going to be read, if these are others.
+    pub(crate) fn next(&self) -> Option<NextReplicas<'p>> {
+        let change = self.change.filter(|change| !change.is_none())?;
+        let kept = self.natural.iter().filter(|node| !change.losing.contains(node));
+        let levels = &self.placement.keyspace.next.as_ref()?.levels;
+        Some(NextReplicas { nodes: kept.chain(&change.gaining).copied().collect(), levels })
     }
 
     /// The nodes of the natural replicas.

@@ -4,6 +4,17 @@
 //!    all operations have ended, its next ones.
 //! 2. Both cut the ring into ranges. Within the finer pieces that the two make together, the pending replicas are the
 //!    next ones that are not natural yet.
+//! 3. Whoever gains a range fetches it ([`Gain`]). If a write that a majority of the natural replicas has acknowledged
+//!    could be missed by a majority of the next ones all the same, because it was acknowledged by those that lose the
+//!    range, then those that keep it fetch it too.
+//!
+//! That is enough: let n replicas become m, of which g are new ones that fetch all that a majority has acknowledged,
+//! and let u of the old ones lose the range without one of the new ones that takes exactly their place. A write that a
+//! majority q(n) has acknowledged is then on g + q(n) - u of the m at least, and a majority q(m) of them meets it if
+//! g + q(n) - u + q(m) > m. Else all that keep the range fetch it, and everybody has it. With as many replicas as
+//! before, or more, u is at most g, and the first always holds. The same is true in each data centre for its own
+//! majorities. What is acknowledged while data is fetched needs a majority of the next replicas by itself
+//! (`plan::tally`).
 //!
 //! Invariants: natural and pending replicas of a token have no node in common; when an operation ends, what was
 //! pending by it has become natural.
@@ -14,21 +25,42 @@ use model::token::{RingPosition, TokenRange};
 use model::{RingToken, Token};
 use smallvec::SmallVec;
 
-/// The pending replicas of a ring; of most tokens there are none.
+/// How the replicas of a ring are going to change; those of most tokens stay.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct PendingRanges {
     /// The first 64 bits of the ends of the pieces, ascending. The piece after the last end is the first one again.
     prefixes: Vec<Token>,
     /// The same ends as a whole.
     ends: Vec<RingToken>,
-    /// The pending replicas of each piece; one more than there are ends if there is no end.
-    nodes: Vec<SmallVec<[NodeIndex; 2]>>,
+    /// What changes in each piece; one more than there are ends if there is no end.
+    pieces: Vec<Change>,
 }
 
-/// A range that a node gains when the operations under way end.
+/// How the replicas of a token are going to change.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Change {
+    /// The pending replicas.
+    pub(super) gaining: SmallVec<[NodeIndex; 2]>,
+    /// The natural ones that are going to have it no more.
+    pub(super) losing: SmallVec<[NodeIndex; 2]>,
+}
+
+impl Change {
+    fn of(natural: &[NodeIndex], next: &[NodeIndex]) -> Change {
+        Change { gaining: missing(natural, next), losing: missing(next, natural) }
+    }
+
+    /// Whether the replicas stay.
+    pub(super) fn is_none(&self) -> bool {
+        self.gaining.is_empty() && self.losing.is_empty()
+    }
+}
+
+/// A range that a node has to fetch before the operations under way may end: it gains it, or keeps it and may lack
+/// writes that only those have which lose it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Gain {
-    /// The node that gains it.
+    /// The node that fetches it.
     pub receiver: NodeIndex,
     /// The keys.
     pub range: TokenRange,
@@ -44,7 +76,8 @@ impl Gain {
     /// natural replicas, in its data centre or in all, has acknowledged. `None` if too few of them are alive.
     ///
     /// If the one that it replaces is alive, that one's data is enough: whoever had a write besides still has it. Else
-    /// no majority may be disjoint from the sources. Nodes of the receiver's data centre are taken first.
+    /// no majority may be disjoint from the sources. The receiver itself is one if it has the range already. Nodes of
+    /// its data centre are taken first.
     pub fn sources(&self, topology: &Topology, live: &LiveNodes) -> Option<Vec<NodeIndex>> {
         if let Some(replaced) = self.replaces.filter(|replaced| live.contains(*replaced)) {
             return Some(vec![replaced]);
@@ -52,6 +85,7 @@ impl Gain {
         let center = topology.data_center_of(self.receiver);
         let (mut near, far): (Vec<NodeIndex>, Vec<NodeIndex>) =
             self.natural.iter().partition(|node| topology.data_center_of(**node) == center);
+        near.sort_by_key(|node| *node != self.receiver);
         let needed = |all: usize| all - all / 2;
         let needed_near = needed(near.len());
         near.retain(|node| live.contains(*node));
@@ -70,32 +104,32 @@ impl Gain {
 impl PendingRanges {
     /// What is pending between two sets of ranges; `None` if nothing is.
     pub(super) fn between(natural: &Ranges, next: &Ranges) -> Option<PendingRanges> {
-        let mut pending = PendingRanges { prefixes: Vec::new(), ends: Vec::new(), nodes: Vec::new() };
+        let mut pending = PendingRanges { prefixes: Vec::new(), ends: Vec::new(), pieces: Vec::new() };
         for end in joint_ends(natural, next) {
-            let nodes = missing(natural.of_token(&end), next.of_token(&end));
+            let change = Change::of(natural.of_token(&end), next.of_token(&end));
             pending.ends.push(end);
-            pending.nodes.push(nodes);
+            pending.pieces.push(change);
         }
         if pending.ends.is_empty() {
-            pending.nodes.push(missing(natural.first(), next.first()));
+            pending.pieces.push(Change::of(natural.first(), next.first()));
         }
         pending.prefixes = pending.ends.iter().map(RingToken::token).collect();
-        pending.nodes.iter().any(|nodes| !nodes.is_empty()).then_some(pending)
+        pending.pieces.iter().any(|change| !change.is_none()).then_some(pending)
     }
 
-    /// The pending replicas of a key, given with the first 64 bits of its token.
-    pub(super) fn of_key(&self, token: Token, key: &[u8]) -> &[NodeIndex] {
+    /// What changes for a key, given with the first 64 bits of its token.
+    pub(super) fn of_key(&self, token: Token, key: &[u8]) -> &Change {
         let mut piece = self.prefixes.partition_point(|end| *end < token);
         // Ends that begin as the key's token does.
         while self.prefixes.get(piece) == Some(&token) && self.ends[piece].is_before_key(token, key) {
             piece += 1;
         }
-        self.nodes.get(piece).unwrap_or(&self.nodes[0])
+        self.pieces.get(piece).unwrap_or(&self.pieces[0])
     }
 
-    /// The pending replicas of a token.
-    pub(super) fn of_token(&self, token: &RingToken) -> &[NodeIndex] {
-        self.nodes.get(self.ends.partition_point(|end| end < token)).unwrap_or(&self.nodes[0])
+    /// What changes for a token.
+    pub(super) fn of_token(&self, token: &RingToken) -> &Change {
+        self.pieces.get(self.ends.partition_point(|end| end < token)).unwrap_or(&self.pieces[0])
     }
 }
 
@@ -112,16 +146,8 @@ pub(super) fn gains(natural: &Ranges, next: &Ranges, center: impl Fn(NodeIndex) 
             None => ranges.first().to_vec(),
         };
         let (before, later) = (of(natural), of(next));
-        let mut losing = missing(&later, &before);
         let range = RingRange { after, until, nodes: &before }.within(&TokenRange::FULL);
-        for receiver in missing(&before, &later) {
-            let is_there = |node: &NodeIndex| center(*node) == center(receiver);
-            let count = |nodes: &[NodeIndex]| nodes.iter().copied().filter(is_there).count();
-            // With fewer replicas than before, in all or in its data centre, what one node had is not enough: the
-            // majority that acknowledged a write may be those whose place nobody takes.
-            let is_one_for_one = before.len() <= later.len() && count(&before) <= count(&later);
-            let paired = losing.iter().position(is_there).filter(|_| is_one_for_one);
-            let replaces = paired.map(|at| losing.remove(at));
+        for (receiver, replaces) in receivers(&before, &later, &center) {
             // Neighbouring pieces with the same nodes are one range.
             let adjoins = |gain: &Gain| {
                 gain.receiver == receiver
@@ -138,6 +164,44 @@ pub(super) fn gains(natural: &Ranges, next: &Ranges, center: impl Fn(NodeIndex) 
         }
     }
     gains
+}
+
+/// The nodes that have to fetch a range when its replicas become others, and whose place each takes.
+fn receivers(
+    before: &[NodeIndex],
+    later: &[NodeIndex],
+    center: impl Fn(NodeIndex) -> DataCenter,
+) -> Vec<(NodeIndex, Option<NodeIndex>)> {
+    let count = |nodes: &[NodeIndex], there: DataCenter| nodes.iter().filter(|node| center(**node) == there).count();
+    let mut losing = missing(later, before);
+    let mut receivers = Vec::new();
+    for receiver in missing(before, later) {
+        let there = center(receiver);
+        // With fewer replicas than before, in all or in its data centre, what one node had is not enough: the majority
+        // that acknowledged a write may be those whose place nobody takes.
+        let is_one_for_one = before.len() <= later.len() && count(before, there) <= count(later, there);
+        let paired = losing.iter().position(|node| center(*node) == there).filter(|_| is_one_for_one);
+        receivers.push((receiver, paired.map(|at| losing.remove(at))));
+    }
+    // Now `losing` are those whose place nobody takes.
+    let unpaired: Vec<NodeIndex> = receivers.iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
+    let keeping = before.iter().filter(|node| later.contains(node)).copied();
+    let lacking = keeping.filter(|node| {
+        let there = center(*node);
+        may_miss(before.len(), later.len(), unpaired.len(), losing.len())
+            || may_miss(count(before, there), count(later, there), count(&unpaired, there), count(&losing, there))
+    });
+    let lacking: Vec<NodeIndex> = lacking.collect();
+    receivers.extend(lacking.into_iter().map(|node| (node, None)));
+    receivers
+}
+
+/// Whether some majority of `later` replicas may miss what a majority of `before` has acknowledged, when `gaining` of
+/// them have fetched that and `losing` that had it are not among them.
+fn may_miss(before: usize, later: usize, gaining: usize, losing: usize) -> bool {
+    let majority = |all: usize| all / 2 + 1;
+    let have = gaining + majority(before).saturating_sub(losing);
+    have + majority(later) <= later
 }
 
 /// Whether of each range whose nodes change a majority of the next ones is among nodes.

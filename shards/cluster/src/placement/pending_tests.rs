@@ -63,12 +63,16 @@ fn pending_replicas_are_the_next_ones_that_are_not_natural() {
             let listed: BTreeSet<NodeIndex> = table.keyspace().pending_nodes_of(&whole).iter().copied().collect();
             assert_eq!(listed, coming);
             assert_eq!(nodes(replicas.written()).len(), natural.len() + coming.len(), "each once");
-            assert_eq!(replicas.only().is_some(), natural.len() == 1 && coming.is_empty());
+            let kept = nodes(next.replicas(token, &[]).natural());
+            assert_eq!(replicas.only().is_some(), natural.len() == 1 && kept == natural);
+            let read_then = replicas.next().map_or(natural.clone(), |next| next.nodes.iter().copied().collect());
+            assert_eq!(read_then, kept, "seed {seed}: reads are going to be as afterwards");
             let covering = gains.iter().filter(|gain| gain.range.contains(token, &[]));
             let received: Vec<NodeIndex> = covering.clone().map(|gain| gain.receiver).collect();
-            assert_eq!(received.len(), coming.len(), "seed {seed}: each range is gained once");
-            assert_eq!(received.into_iter().collect::<BTreeSet<_>>(), coming);
-            let kept = nodes(next.replicas(token, &[]).natural());
+            let receivers: BTreeSet<NodeIndex> = received.iter().copied().collect();
+            assert_eq!(received.len(), receivers.len(), "seed {seed}: each range is fetched once");
+            assert!(receivers.is_subset(&kept), "seed {seed}");
+            assert_eq!(receivers.difference(&natural).copied().collect::<BTreeSet<_>>(), coming);
             for gain in covering {
                 assert_eq!(gain.natural.iter().copied().collect::<BTreeSet<_>>(), natural);
                 assert!(gain.replaces.is_none_or(|replaced| natural.contains(&replaced) && !kept.contains(&replaced)));
@@ -115,6 +119,62 @@ fn every_majority_afterwards_has_what_any_majority_acknowledged() {
     assert!(allowed > 60 && refused > 12, "{allowed} {refused}");
 }
 
+/// As the test above, for whatever nodes of two data centres follow whatever others: each majority of the next
+/// replicas, in all or in one data centre, has what any majority of the former ones, there, has acknowledged. Those that
+/// keep a range fetch it only if they have to.
+#[test]
+fn d8_what_a_majority_acknowledged_survives_any_change_of_replicas() {
+    let places: [(&str, &str, &[i64]); 5] =
+        [("a", "r", &[]), ("a", "r", &[]), ("a", "r", &[]), ("b", "r", &[]), ("b", "r", &[])];
+    let topology = crate::topology::tests::topology(&places, 1);
+    let center = |node: NodeIndex| topology.data_center_of(node);
+    let (all, mut judged, mut kept_and_fetched) = (places.len() as u16, 0, 0);
+    let of = |bits: u32| -> Vec<NodeIndex> { (0..all).filter(|at| bits >> at & 1 == 1).map(NodeIndex).collect() };
+    for (before, later) in (1..1 << all).flat_map(|before| (1..1 << all).map(move |later| (of(before), of(later)))) {
+        let on = |nodes: &[NodeIndex]| Ranges::everything_on(nodes.to_vec());
+        let gains = gains(&on(&before), &on(&later), center);
+        kept_and_fetched += gains.iter().filter(|gain| before.contains(&gain.receiver)).count();
+        for dead in before.iter().copied().map(Some).chain([None]) {
+            let live = LiveNodes::of(&topology, |node| Some(node) != dead);
+            let fetched: Option<Vec<(NodeIndex, Vec<NodeIndex>)>> =
+                gains.iter().map(|gain| Some((gain.receiver, gain.sources(&topology, &live)?))).collect();
+            let Some(fetched) = fetched.filter(|_| dead.is_none_or(|dead| !later.contains(&dead))) else { continue };
+            for scope in [None, Some(center(NodeIndex(0))), Some(center(NodeIndex(4)))] {
+                let within = |nodes: &[NodeIndex]| -> Vec<NodeIndex> {
+                    nodes.iter().copied().filter(|node| scope.is_none_or(|scope| center(*node) == scope)).collect()
+                };
+                let (from, to) = (within(&before), within(&later));
+                if from.is_empty() || to.is_empty() {
+                    continue;
+                }
+                for acked in subsets(&from) {
+                    let has = |node: &NodeIndex| {
+                        let got = |(receiver, sources): &(NodeIndex, Vec<NodeIndex>)| {
+                            receiver == node && sources.iter().any(|source| acked.contains(source))
+                        };
+                        acked.contains(node) || fetched.iter().any(got)
+                    };
+                    for read in subsets(&to) {
+                        judged += 1;
+                        let what = || format!("{before:?} to {later:?}, dead {dead:?}: {acked:?} not seen by {read:?}");
+                        assert!(read.iter().any(has), "{}", what());
+                    }
+                }
+            }
+        }
+    }
+    assert!(judged > 10_000 && kept_and_fetched > 100, "{judged} {kept_and_fetched}");
+    let who = |before: &[u16], later: &[u16]| -> Vec<u16> {
+        let on = |nodes: &[u16]| Ranges::everything_on(nodes.iter().copied().map(NodeIndex).collect());
+        super::gains(&on(before), &on(later), |_| DataCenter(0)).iter().map(|gain| gain.receiver.0).collect()
+    };
+    assert_eq!(who(&[0, 1, 2], &[0]), [0]);
+    assert_eq!(who(&[0, 1, 2, 3, 4], &[0, 1, 2]), [0, 1, 2]);
+    for (before, later) in [(&[0, 1, 2][..], &[0, 1][..]), (&[0, 1], &[0]), (&[0, 1, 2, 3], &[0, 1, 2])] {
+        assert_eq!(who(before, later), [0; 0], "{before:?} to {later:?}: a majority of each meets one of the other");
+    }
+}
+
 /// The smallest majorities of some nodes.
 fn subsets(nodes: &[NodeIndex]) -> Vec<Vec<NodeIndex>> {
     let majority = nodes.len() / 2 + 1;
@@ -144,7 +204,11 @@ fn nobody_takes_the_place_of_a_node_of_another_data_center() {
         let gains = gains(&on(before), &on(later), |node| DataCenter(node.0 / 4));
         gains.iter().map(|gain| (gain.receiver.0, gain.replaces.map(|node| node.0))).collect()
     };
-    assert_eq!(pairs(&[0, 1, 2, 4], &[0, 4, 5, 6]), [(5, None), (6, None)]);
+    assert_eq!(
+        pairs(&[0, 1, 2, 4], &[0, 4, 5, 6]),
+        [(5, None), (6, None), (0, None)],
+        "the first has one of three left"
+    );
     assert_eq!(pairs(&[0, 1, 4, 5], &[3, 1, 4, 6]), [(3, Some(0)), (6, Some(5))]);
     assert_eq!(pairs(&[0, 1, 2, 4], &[3, 4, 5, 6]), [(3, None), (5, None), (6, None)]);
 }

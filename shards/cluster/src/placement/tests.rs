@@ -17,6 +17,17 @@ pub(crate) fn placed(topology: &Rc<Topology>, class: &str, options: &[(&str, &st
     TablePlacement { home: Home::ByToken, keyspace: Rc::new(keyspace) }
 }
 
+/// A table of a keyspace that is read by the first replication and is going to be by the second.
+pub(crate) fn changing(
+    topology: &Rc<Topology>,
+    now: (&str, &[(&str, &str)]),
+    next: (&str, &[(&str, &str)]),
+) -> TablePlacement {
+    let (now, next) = (replication(now.0, now.1), replication(next.0, next.1));
+    let keyspace = KeyspacePlacement::changing(topology.clone(), &now, &next);
+    TablePlacement { home: Home::ByToken, keyspace: Rc::new(keyspace) }
+}
+
 /// A ring of 1 to 12 nodes in up to three data centres of up to three racks each, with 1 to 5 tokens each. Nodes have
 /// the names and racks that `topology` is given.
 pub(crate) fn random_topology(below: &mut impl FnMut(u64) -> u64) -> Rc<Topology> {

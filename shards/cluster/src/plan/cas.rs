@@ -2,8 +2,8 @@
 //!
 //! A decision needs three things, in this order:
 //! 1. promises of a majority of the replicas that there are (SERIAL), or of those in this data centre (LOCAL_SERIAL).
-//!    Pending replicas take part; then so many are needed that these have one in common with each majority of the
-//!    natural replicas before the change of the ring and with each majority after it;
+//!    While the partition gets other replicas, all take part by which data is read now or is going to be read; then so
+//!    many are needed that these have one in common with each majority of both;
 //! 2. a read at QUORUM or LOCAL_QUORUM, which goes by the replication factor;
 //! 3. for a change, the outcome written at the level of the commit ([`CasPlan::check_commit`]).
 //!
@@ -13,7 +13,7 @@
 use super::tally::timed_out_text;
 use crate::consistency::{Requirement, number, unavailable};
 use crate::placement::{Replica, Replicas};
-use crate::topology::LiveNodes;
+use crate::topology::{LiveNodes, NodeIndex};
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure};
 use smallvec::SmallVec;
@@ -60,18 +60,26 @@ impl CasPlan {
         let takes_part = |replica: &Replica| quorum.counts(topology.data_center_of(replica.node));
         let natural = replicas.natural().filter(takes_part).count() as u32;
         let all = natural + replicas.pending().filter(takes_part).count() as u32;
-        let needed = deciding(natural, all - natural);
+        let next = replicas.next();
+        let there = |node: &&NodeIndex| quorum.counts(topology.data_center_of(**node));
+        let later = next.as_ref().map_or(natural, |next| next.nodes.iter().filter(there).count() as u32);
+        let needed = deciding(all, natural, later);
         let participants: SmallVec<[Replica; 3]> =
             replicas.written().filter(takes_part).filter(|replica| live.contains(replica.node)).collect();
         if participants.len() < needed as usize {
             let text = format!("Cannot achieve consistency level {}", serial.name());
             return Err(unavailable(serial, text, needed, participants.len()));
         }
-        quorum.check_alive(levels, topology, (replicas.nodes(), &[]), live)?;
-        let pending = replicas.pending_nodes();
-        let commit = levels.required(commit).with_pending(pending, topology);
-        let commit_refused =
-            commit.check_alive(levels, topology, (replicas.nodes(), pending), live).err().map(Box::new);
+        quorum.check_alive(levels, topology, replicas.nodes(), live)?;
+        let commit = levels.required(commit);
+        let can_commit = commit.check_alive(levels, topology, replicas.nodes(), live).and_then(|()| match &next {
+            Some(next) => match next.needed(commit, topology) {
+                Some(needed) => needed.check_alive(next.levels, topology, &next.nodes, live),
+                None => Ok(()),
+            },
+            None => Ok(()),
+        });
+        let commit_refused = can_commit.err().map(Box::new);
         Ok(CasPlan { serial, participants, replicas: all, needed, commit, commit_refused })
     }
 
@@ -180,11 +188,12 @@ impl CasPlan {
     }
 }
 
-/// How many of `natural` replicas and `pending` ones must agree. What they decide must be known to every majority of
-/// the natural ones, and to every majority of as many among which the pending ones are.
-fn deciding(natural: u32, pending: u32) -> u32 {
-    let all = natural + pending;
-    (all / 2 + 1).max(all - natural / 2)
+/// How many of `all` replicas must agree, of which `natural` are those by which data is read now and `next` those by
+/// which it is going to be read. What they decide must be known to every majority of either.
+fn deciding(all: u32, natural: u32, next: u32) -> u32 {
+    // Without replicas nobody reads.
+    let next = if next == 0 { natural } else { next };
+    (all / 2 + 1).max(all - natural / 2).max(all - next / 2)
 }
 
 #[cfg(test)]

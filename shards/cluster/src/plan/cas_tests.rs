@@ -1,7 +1,7 @@
 //! Levels and errors of decisions.
 
 use super::*;
-use crate::placement::tests::placed;
+use crate::placement::tests::{changing, placed};
 use crate::topology::tests::topology;
 use model::Token;
 use model::failure::Outcome;
@@ -124,4 +124,27 @@ fn only_one_replica_decides_alone() {
     assert_eq!(again.only().map(|only| only.node.0), Some(3));
     assert_eq!((again.serial(), again.replicas()), (Consistency::Serial, 1));
     assert!(again.check_commit().is_err(), "two cannot have it");
+}
+
+/// Majorities of three replicas and of the one that follows them need not meet.
+#[test]
+fn d2_a_decision_is_known_to_every_majority_before_and_after_a_change() {
+    for all in 1..=8_u32 {
+        for (natural, next) in (1..=all).flat_map(|natural| (1..=all).map(move |next| (natural, next))) {
+            let needed = deciding(all, natural, next);
+            for majority in [all / 2 + 1, natural / 2 + 1, next / 2 + 1] {
+                assert!(needed <= all && needed + majority > all, "{needed} of {all}, {natural} and then {next}");
+            }
+        }
+    }
+    let topology = Rc::new(topology(&NODES, 1));
+    let live = LiveNodes::of(&topology, |_| true);
+    let needed = |now: &str, next: &str| {
+        let of = |factor| [("replication_factor", factor)];
+        let table = changing(&topology, ("SimpleStrategy", &of(now)), ("SimpleStrategy", &of(next)));
+        let plan = CasPlan::of_read(Consistency::Serial, table.replicas(Token(3), &[]), &live).expect("alive");
+        (plan.replicas(), plan.needed())
+    };
+    assert_eq!((needed("3", "1"), needed("1", "3")), ((3, 3), (3, 3)));
+    assert_eq!((needed("3", "2"), needed("5", "3"), needed("3", "5")), ((3, 2), (5, 4), (5, 4)));
 }

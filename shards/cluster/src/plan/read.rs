@@ -214,7 +214,7 @@ impl Reads {
     /// See [`PartitionReadPlan::asks_one`].
     #[inline]
     fn asks_one(&self) -> bool {
-        self.tally.requirement.block_for == 1
+        self.tally.requirement().block_for == 1
     }
 
     /// The nodes of the replicas that are or can be asked, in the order in which that is done.
@@ -319,7 +319,7 @@ impl Reads {
 fn ask_nearest(tally: &mut Tally, replicas: Replicas<'_>) {
     let topology = replicas.keyspace().topology();
     let (here, center) = (topology.here(), topology.data_center_of(topology.here()));
-    let requirement = tally.requirement;
+    let requirement = tally.requirement();
     // Only replicas whose answers count are asked.
     tally.retain(|member| requirement.counts(member.data_center));
     tally.sort_by_key(|member| {

@@ -1,4 +1,8 @@
 //! Counting the answers of replicas.
+//!
+//! While a key gets other replicas, a write needs its level twice: among the replicas by which data is read now, and
+//! among those by which it is going to be read. So whoever reads at a level that meets the write's finds it, whether
+//! the change ends or is undone, and one replica that is down is no more of a hindrance than before.
 
 use crate::consistency::{Levels, Requirement, Scope, number};
 use crate::placement::{Replica, Replicas};
@@ -17,6 +21,18 @@ pub(super) struct Member {
     pub(super) replica: Replica,
     pub(super) data_center: DataCenter,
     pub(super) state: State,
+    side: Side,
+}
+
+/// Of which replicas one is, while a key gets others.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Side {
+    /// Of those by which data is read now.
+    Now,
+    /// Of those by which it is going to be read.
+    Next,
+    /// Of both, or no change is under way.
+    Both,
 }
 
 /// What a replica has done so far.
@@ -79,21 +95,29 @@ impl OnlyReplica {
 /// The replicas of a request, and how many of them have answered.
 #[derive(Clone, Debug)]
 pub(super) struct Tally {
-    pub(super) requirement: Requirement,
     members: SmallVec<[Member; INLINE]>,
-    /// Answers that count.
-    received: u32,
-    /// Replicas that were asked, and neither answered nor failed, and whose answers count.
-    open: u32,
+    count: Count,
     /// What only some requests have.
     rare: Option<Box<Rare>>,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Rare {
+    /// What a write also needs while its key gets other replicas, among those.
+    next: Option<Count>,
+    failures: Vec<(NodeIndex, FailureReason)>,
+}
+
+/// What a request needs, and what of it has come.
+#[derive(Clone, Debug)]
+struct Count {
+    requirement: Requirement,
+    /// Answers that count.
+    received: u32,
+    /// Replicas that were asked, and neither answered nor failed, and whose answers count.
+    open: u32,
     /// For EACH_QUORUM.
     quorums: Vec<OpenQuorum>,
-    failures: Vec<(NodeIndex, FailureReason)>,
 }
 
 /// The majority of one data centre under way.
@@ -116,10 +140,9 @@ impl Tally {
         }
         let keyspace = replicas.keyspace();
         let (levels, topology) = (keyspace.levels(), keyspace.topology());
-        requirement.check_alive(levels, topology, (replicas.nodes(), &[]), live)?;
+        requirement.check_alive(levels, topology, replicas.nodes(), live)?;
         let live = replicas.natural().filter(|replica| live.contains(replica.node));
-        let rare = (requirement.scope == Scope::Each).then(|| Box::new(Rare::with_quorums(levels)));
-        Ok(Tally { rare, ..Tally::of(requirement, live, topology) })
+        Ok(Tally { count: Count::of(requirement, levels), ..Tally::of(requirement, live, topology) })
     }
 
     /// The live replicas that a write of a token goes to, pending ones as well, none of them asked. `requirement` is
@@ -132,46 +155,57 @@ impl Tally {
         replicas: Replicas<'_>,
         live: &LiveNodes,
     ) -> Result<Tally, Failure> {
-        let pending = replicas.pending_nodes();
-        if pending.is_empty() {
-            return Tally::new(requirement, replicas, live);
-        }
+        let Some(next) = replicas.next() else { return Tally::new(requirement, replicas, live) };
         let keyspace = replicas.keyspace();
         let (levels, topology) = (keyspace.levels(), keyspace.topology());
-        let requirement = requirement.with_pending(pending, topology);
-        requirement.check_alive(levels, topology, (replicas.nodes(), pending), live)?;
-        let live = replicas.written().filter(|replica| live.contains(replica.node));
-        let rare = (requirement.scope == Scope::Each).then(|| {
-            let mut rare = Rare::with_quorums(levels);
-            for node in pending {
-                let data_center = Some(topology.data_center_of(*node));
-                let quorum = rare.quorums.iter_mut().filter(|quorum| quorum.data_center == data_center);
-                quorum.for_each(|quorum| (quorum.quorum, quorum.missing) = (quorum.quorum + 1, quorum.missing + 1));
+        requirement.check_alive(levels, topology, replicas.nodes(), live)?;
+        let needed = next.needed(requirement, topology);
+        if let Some(needed) = needed {
+            needed.check_alive(next.levels, topology, &next.nodes, live)?;
+        }
+        let mut tally =
+            Tally::of(requirement, replicas.written().filter(|replica| live.contains(replica.node)), topology);
+        tally.count = Count::of(requirement, levels);
+        // At ANY each one is enough.
+        if requirement.level != Consistency::Any {
+            for member in &mut tally.members {
+                let node = member.replica.node;
+                member.side = match (replicas.nodes().contains(&node), next.nodes.contains(&node)) {
+                    (true, true) => Side::Both,
+                    (true, false) => Side::Now,
+                    (false, _) => Side::Next,
+                };
             }
-            Box::new(rare)
-        });
-        Ok(Tally { rare, ..Tally::of(requirement, live, topology) })
+            let next = needed.map(|needed| Count::of(needed, next.levels));
+            tally.rare = Some(Box::new(Rare { next, failures: Vec::new() }));
+        }
+        Ok(tally)
     }
 
     /// Replicas of which it is known that they can be enough, none of them asked.
     pub(super) fn of(requirement: Requirement, replicas: impl Iterator<Item = Replica>, topology: &Topology) -> Tally {
         let member = |replica: Replica| {
             let data_center = topology.data_center_of(replica.node);
-            Member { replica, data_center, state: State::Spare }
+            Member { replica, data_center, state: State::Spare, side: Side::Both }
         };
-        Tally { requirement, members: replicas.map(member).collect(), received: 0, open: 0, rare: None }
+        Tally { members: replicas.map(member).collect(), count: Count::new(requirement), rare: None }
     }
 
     /// A tally of a single replica, whose answer is all that is needed.
     fn alone(requirement: Requirement, replica: Replica, data_center: DataCenter) -> Tally {
         let mut members = SmallVec::new();
-        members.push(Member { replica, data_center, state: State::Spare });
+        members.push(Member { replica, data_center, state: State::Spare, side: Side::Both });
         // A majority of one data centre with one replica is that replica.
         let scope = match requirement.scope {
             Scope::Each => Scope::All,
             other => other,
         };
-        Tally { requirement: Requirement { scope, ..requirement }, members, received: 0, open: 0, rare: None }
+        Tally { members, count: Count::new(Requirement { scope, ..requirement }), rare: None }
+    }
+
+    /// What the request needs of the replicas by which data is read now.
+    pub(super) fn requirement(&self) -> Requirement {
+        self.count.requirement
     }
 
     pub(super) fn members(&self) -> &[Member] {
@@ -190,18 +224,26 @@ impl Tally {
         self.members.retain(|member| keep(member));
     }
 
+    /// Changes the counts to which a replica belongs.
+    #[inline]
+    fn count(&mut self, side: Side, change: impl Fn(&mut Count)) {
+        if side != Side::Next {
+            change(&mut self.count);
+        }
+        if side != Side::Now
+            && let Some(next) = self.rare.as_mut().and_then(|rare| rare.next.as_mut())
+        {
+            change(next);
+        }
+    }
+
     /// Counts a replica, by its position, as asked.
     #[inline]
     pub(super) fn ask(&mut self, at: usize) -> Replica {
         let member = &mut self.members[at];
         member.state = State::Open;
-        let (replica, data_center) = (member.replica, member.data_center);
-        if self.requirement.counts(data_center) {
-            self.open += 1;
-        }
-        if let Some(quorum) = self.quorum(data_center) {
-            quorum.open += 1;
-        }
+        let Member { replica, data_center, side, .. } = *member;
+        self.count(side, |count| count.ask(data_center));
         replica
     }
 
@@ -211,10 +253,7 @@ impl Tally {
         if !self.has_any() {
             return;
         }
-        (self.received, self.open) = (0, 0);
-        for quorum in self.rare.iter_mut().flat_map(|rare| &mut rare.quorums) {
-            *quorum = quorum.unasked();
-        }
+        self.count(Side::Both, |count| *count = count.unasked());
         for at in 0..self.members.len() {
             match self.members[at].state {
                 State::Answered => _ = self.ask(at),
@@ -228,16 +267,17 @@ impl Tally {
     pub(super) fn unasked(&self) -> Tally {
         let mut members = self.members.clone();
         members.iter_mut().for_each(|member| member.state = State::Spare);
-        let quorums: Vec<OpenQuorum> = self.quorums().iter().map(OpenQuorum::unasked).collect();
-        let rare = (!quorums.is_empty()).then(|| Box::new(Rare { quorums, failures: Vec::new() }));
-        Tally { requirement: self.requirement, members, received: 0, open: 0, rare }
+        let next = self.next().map(Count::unasked);
+        let rare = next.map(|next| Box::new(Rare { next: Some(next), failures: Vec::new() }));
+        Tally { members, count: self.count.unasked(), rare }
     }
 
     /// The position of a spare replica whose answer counts like that of one in `data_center`.
     pub(super) fn spare_for(&self, data_center: DataCenter) -> Option<usize> {
-        let fits = |member: &Member| match self.requirement.scope {
+        let requirement = self.count.requirement;
+        let fits = |member: &Member| match requirement.scope {
             Scope::All => true,
-            Scope::Local => self.requirement.counts(member.data_center),
+            Scope::Local => requirement.counts(member.data_center),
             Scope::Each => member.data_center == data_center,
         };
         self.members.iter().position(|member| member.state == State::Spare && fits(member))
@@ -247,13 +287,8 @@ impl Tally {
     #[inline]
     pub(super) fn answered(&mut self, replica: Replica) -> Option<usize> {
         let at = self.close(replica, State::Answered)?;
-        let data_center = self.members[at].data_center;
-        if self.requirement.counts(data_center) {
-            self.received += 1;
-        }
-        if let Some(quorum) = self.quorum(data_center) {
-            quorum.missing = quorum.missing.saturating_sub(1);
-        }
+        let Member { data_center, side, .. } = self.members[at];
+        self.count(side, |count| count.answered(data_center));
         Some(at)
     }
 
@@ -270,24 +305,18 @@ impl Tally {
         let is_awaited = |member: &Member| member.replica == replica && member.state == State::Open;
         let at = self.members.iter().position(is_awaited)?;
         self.members[at].state = state;
-        let data_center = self.members[at].data_center;
-        if self.requirement.counts(data_center) {
-            self.open -= 1;
-        }
-        if let Some(quorum) = self.quorum(data_center) {
-            quorum.open -= 1;
-        }
+        let Member { data_center, side, .. } = self.members[at];
+        self.count(side, |count| count.close(data_center));
         Some(at)
     }
 
-    #[inline]
-    fn quorum(&mut self, data_center: DataCenter) -> Option<&mut OpenQuorum> {
-        let quorums = &mut self.rare.as_mut()?.quorums;
-        quorums.iter_mut().find(|quorum| quorum.data_center == Some(data_center))
+    fn next(&self) -> Option<&Count> {
+        self.rare.as_ref()?.next.as_ref()
     }
 
-    fn quorums(&self) -> &[OpenQuorum] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.quorums)
+    /// The count that errors name: the one that is not reached.
+    fn shown(&self) -> &Count {
+        self.next().filter(|next| self.count.is_reached() && !next.is_reached()).unwrap_or(&self.count)
     }
 
     fn failures(&self) -> &[(NodeIndex, FailureReason)] {
@@ -297,18 +326,12 @@ impl Tally {
     /// Whether enough answers have come.
     #[inline]
     pub(super) fn is_reached(&self) -> bool {
-        match self.requirement.scope {
-            Scope::Each => self.quorums().iter().all(|quorum| quorum.missing == 0),
-            Scope::All | Scope::Local => self.received >= self.requirement.block_for,
-        }
+        self.count.is_reached() && self.next().is_none_or(Count::is_reached)
     }
 
     /// Whether the answers that are awaited cannot be enough any more.
     pub(super) fn is_out_of_reach(&self) -> bool {
-        match self.requirement.scope {
-            Scope::Each => self.quorums().iter().any(|quorum| quorum.missing > quorum.open),
-            Scope::All | Scope::Local => self.received + self.open < self.requirement.block_for,
-        }
+        self.count.is_out_of_reach() || self.next().is_some_and(Count::is_out_of_reach)
     }
 
     /// Whether an answer is awaited from any replica, even one that does not count.
@@ -327,20 +350,20 @@ impl Tally {
     }
 
     pub(super) fn received(&self) -> i32 {
-        number(self.received)
+        number(self.shown().received)
     }
 
     pub(super) fn block_for(&self) -> i32 {
-        number(self.requirement.block_for)
+        number(self.shown().requirement.block_for)
     }
 
     pub(super) fn level(&self) -> Consistency {
-        self.requirement.level
+        self.count.requirement.level
     }
 
     /// Why replicas failed, with their addresses: for clients, and as text.
     pub(super) fn reasons(&self, topology: &Topology) -> (Vec<(std::net::IpAddr, FailureReason)>, String) {
-        let (received, count) = (self.received, self.failures().len());
+        let (received, count) = (self.shown().received, self.failures().len());
         let mut text = format!("Operation failed - received {received} responses and {count} failures: ");
         let mut reasons = Vec::with_capacity(count);
         for (at, (node, reason)) in self.failures().iter().enumerate() {
@@ -353,10 +376,66 @@ impl Tally {
     }
 }
 
-impl Rare {
-    fn with_quorums(levels: &Levels) -> Rare {
+impl Count {
+    fn new(requirement: Requirement) -> Count {
+        Count { requirement, received: 0, open: 0, quorums: Vec::new() }
+    }
+
+    /// With the majorities of data centres, if it needs them.
+    fn of(requirement: Requirement, levels: &Levels) -> Count {
         let open = |(data_center, quorum)| OpenQuorum { data_center, quorum, missing: quorum, open: 0 };
-        Rare { quorums: levels.quorums().map(open).collect(), failures: Vec::new() }
+        let quorums = match requirement.scope {
+            Scope::Each => levels.quorums().map(open).collect(),
+            Scope::All | Scope::Local => Vec::new(),
+        };
+        Count { quorums, ..Count::new(requirement) }
+    }
+
+    /// The same before any replica was asked.
+    fn unasked(&self) -> Count {
+        Count { quorums: self.quorums.iter().map(OpenQuorum::unasked).collect(), ..Count::new(self.requirement) }
+    }
+
+    #[inline]
+    fn ask(&mut self, data_center: DataCenter) {
+        self.open += u32::from(self.requirement.counts(data_center));
+        self.in_quorum(data_center, |quorum| quorum.open += 1);
+    }
+
+    /// An answer has come.
+    #[inline]
+    fn answered(&mut self, data_center: DataCenter) {
+        self.received += u32::from(self.requirement.counts(data_center));
+        self.in_quorum(data_center, |quorum| quorum.missing = quorum.missing.saturating_sub(1));
+    }
+
+    /// A replica is not waited for any more.
+    #[inline]
+    fn close(&mut self, data_center: DataCenter) {
+        self.open -= u32::from(self.requirement.counts(data_center));
+        self.in_quorum(data_center, |quorum| quorum.open -= 1);
+    }
+
+    #[inline]
+    fn in_quorum(&mut self, data_center: DataCenter, change: impl FnOnce(&mut OpenQuorum)) {
+        if let Some(quorum) = self.quorums.iter_mut().find(|quorum| quorum.data_center == Some(data_center)) {
+            change(quorum);
+        }
+    }
+
+    #[inline]
+    fn is_reached(&self) -> bool {
+        match self.requirement.scope {
+            Scope::Each => self.quorums.iter().all(|quorum| quorum.missing == 0),
+            Scope::All | Scope::Local => self.received >= self.requirement.block_for,
+        }
+    }
+
+    fn is_out_of_reach(&self) -> bool {
+        match self.requirement.scope {
+            Scope::Each => self.quorums.iter().any(|quorum| quorum.missing > quorum.open),
+            Scope::All | Scope::Local => self.received + self.open < self.requirement.block_for,
+        }
     }
 }
 

@@ -164,7 +164,7 @@ impl WritePlan {
     pub fn requirement(&self) -> Requirement {
         match &self.asked {
             Asked::Only(only) => only.requirement,
-            Asked::Several(writes) => writes.tally.requirement,
+            Asked::Several(writes) => writes.tally.requirement(),
         }
     }
 
@@ -280,7 +280,13 @@ impl Writes {
     }
 
     fn unknown(&self, failure: Failure) -> Failure {
-        unknown(failure, self.tally.requirement, self.tally.received(), self.write_type)
+        let detail = Detail::WriteTimeout {
+            consistency: self.tally.level(),
+            received: self.tally.received(),
+            block_for: self.tally.block_for(),
+            write_type: self.write_type.name(),
+        };
+        Failure { code: ErrorCode::WriteTimeout, ..failure }.unknown().with(detail)
     }
 }
 

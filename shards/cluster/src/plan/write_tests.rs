@@ -1,7 +1,7 @@
 //! Writes at all levels to replicas in several data centres, with their events in every order.
 
 use super::*;
-use crate::placement::tests::{borrowed, placed, random_replication, random_topology, token};
+use crate::placement::tests::{borrowed, changing, placed, random_replication, random_topology, token};
 use crate::plan::tests::{LEVELS, by_hand, random_live};
 use crate::topology::NodeIndex;
 use model::Token;
@@ -244,4 +244,95 @@ fn several_writes_have_one_result() {
     assert_eq!(late.text, "Operation timed out - received only 0 responses.");
     assert!(matches!(late.detail, Detail::WriteTimeout { block_for: 2, write_type: "BATCH", .. }));
     assert_eq!(result(vec![Err(refused()), Err(late)]).expect_err("one may come").outcome, Outcome::Unknown);
+}
+
+/// Whoever reads, at a level that meets the write's, from the replicas that there are now or from those that come next
+/// finds what was acknowledged.
+#[test]
+fn a_write_needs_its_level_among_the_replicas_now_and_among_the_next_ones() {
+    let (mut done, mut refused) = (0, 0);
+    for seed in 0..4_000 {
+        let mut below = generator(seed);
+        let topology = random_topology(&mut below);
+        let ((class, options), (next_class, next_options)) =
+            (random_replication(&mut below), random_replication(&mut below));
+        let table = changing(&topology, (class, &borrowed(&options)), (next_class, &borrowed(&next_options)));
+        let live = random_live(&topology, &mut below);
+        let level = *pick(&LEVELS[1..], &mut below);
+        let token = token(&mut below);
+        let replicas = table.replicas(token, &[]);
+        let now: BTreeSet<NodeIndex> = replicas.natural().map(|replica| replica.node).collect();
+        let next = replicas.next().map_or(now.clone(), |next| next.nodes.iter().copied().collect());
+        let (need_now, need_next) = (by_hand(class, &options, level), by_hand(next_class, &next_options, level));
+        let is_met = |acked: &BTreeSet<NodeIndex>| {
+            let among = |nodes: &BTreeSet<NodeIndex>| nodes.intersection(acked).copied().collect::<BTreeSet<_>>();
+            let is_next_met =
+                next == now || need_next.counted(&topology, &next) == 0 || need_next.is_met(&topology, &among(&next));
+            need_now.is_met(&topology, &among(&now)) && is_next_met
+        };
+        let alive: Vec<Replica> = replicas.written().filter(|replica| live.contains(replica.node)).collect();
+        let plan = WritePlan::new(level, WriteType::Simple, replicas, &live);
+        let nodes = |replicas: &[Replica]| replicas.iter().map(|replica| replica.node).collect::<BTreeSet<_>>();
+        let Ok(mut plan) = plan else {
+            assert!(!is_met(&nodes(&alive)), "seed {seed}: {level:?} {now:?} {next:?}");
+            refused += 1;
+            continue;
+        };
+        assert_eq!(plan.targets().collect::<Vec<_>>(), alive, "seed {seed}");
+        let (mut acked, mut open, mut is_done) = (BTreeSet::new(), alive, false);
+        while !open.is_empty() {
+            let replica = open.remove(below(open.len() as u64) as usize);
+            match below(5) {
+                0 if !is_done => {
+                    let failure = plan.failed(replica, Failure::overloaded("full"), &topology);
+                    let left: BTreeSet<NodeIndex> = nodes(&open).union(&acked).copied().collect();
+                    assert_eq!(failure.is_some(), !is_met(&left), "seed {seed}");
+                    if failure.is_some() {
+                        break;
+                    }
+                }
+                _ => {
+                    acked.insert(replica.node);
+                    let told = plan.acknowledged(replica);
+                    assert_eq!(told, !is_done && is_met(&acked), "seed {seed}: {level:?} {acked:?} {now:?} {next:?}");
+                    is_done |= told;
+                }
+            }
+        }
+        done += usize::from(is_done);
+    }
+    assert!(done > 500 && refused > 500, "{done} {refused}");
+}
+
+#[test]
+fn a_change_of_replication_hinders_a_write_no_more_than_its_goal_does() {
+    let nodes: [(&str, &str, &[i64]); 3] = [("dc1", "r1", &[0]), ("dc1", "r1", &[10]), ("dc1", "r1", &[20])];
+    let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 1));
+    let factor = |number| ("SimpleStrategy", [("replication_factor", number)]);
+    let acked = |(before, later): (&'static str, &'static str), dead: &[u16], by: &[u16]| -> Result<bool, i32> {
+        let ((class, now), (next_class, next)) = (factor(before), factor(later));
+        let table = changing(&topology, (class, &now), (next_class, &next));
+        let live = LiveNodes::of(&topology, |node| !dead.contains(&node.0));
+        // Of the token 20 the third node is the first replica.
+        let replicas = table.replicas(Token(20), &[]);
+        let mut plan = match WritePlan::new(Consistency::Quorum, WriteType::Simple, replicas, &live) {
+            Ok(plan) => plan,
+            Err(failure) => match failure.detail {
+                Detail::Unavailable { required, .. } => return Err(required),
+                detail => panic!("{detail:?}"),
+            },
+        };
+        let of = |node| Replica { node: NodeIndex(node), shard: table.shard_of(NodeIndex(node), Token(20)) };
+        Ok(by.iter().any(|node| plan.acknowledged(of(*node))))
+    };
+    // From one to three, with one that gains it down.
+    assert_eq!(acked(("1", "3"), &[1], &[2]), Ok(false), "no majority of three");
+    assert_eq!(acked(("1", "3"), &[1], &[2, 0]), Ok(true));
+    assert_eq!(acked(("1", "3"), &[], &[0, 1]), Ok(false), "the only one that is read now has it not");
+    assert_eq!(acked(("1", "3"), &[2], &[]), Err(1));
+    // From three to one: the one that is read then must have it.
+    assert_eq!(acked(("3", "1"), &[], &[0, 1]), Ok(false));
+    assert_eq!(acked(("3", "1"), &[], &[2]), Ok(false));
+    assert_eq!(acked(("3", "1"), &[1], &[0, 2]), Ok(true));
+    assert_eq!(acked(("3", "1"), &[2], &[]), Err(1));
 }
