@@ -230,6 +230,98 @@ fn a_keyspace_that_gets_more_replicas_fills_them_by_itself() {
     run(&mut sim, || async { assert_eq!(shown(THREE, Consistency::One).await, all()) });
 }
 
+/// A write that two of three replicas have acknowledged may be on the two that are none any more.
+#[test]
+fn d8_nothing_is_lost_when_a_keyspace_gets_fewer_replicas() {
+    let mut sim = filled(49, &[ONE, TWO, THREE], 3);
+    // What the third node misses, and gets no hints of.
+    sim.crash(THREE);
+    run(&mut sim, || async {
+        down(ONE, THREE).await;
+        for node in [ONE, TWO] {
+            tool(node, "disablehandoff", &[], &[]).await;
+        }
+        let mut client = client(ONE).await;
+        let options = QueryOptions { consistency: Consistency::Quorum, ..QueryOptions::default() };
+        for key in 0..ROWS {
+            let text = format!("UPDATE k.t SET b = {} WHERE a = {key}", key + 1000);
+            client.query(&text, &options).await.expect("two of three");
+        }
+    });
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        normal(THREE, &[ONE, TWO, THREE]).await;
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        query(&mut client(ONE).await, &format!("ALTER KEYSPACE k WITH replication = {replication}")).await;
+        while owned(ONE).await.len() + owned(TWO).await.len() + owned(THREE).await.len() > ROWS as usize {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+        assert!(owned(THREE).await.len() > 3);
+        let mut client = client(TWO).await;
+        let options = QueryOptions { consistency: Consistency::One, ..QueryOptions::default() };
+        for key in 0..ROWS {
+            let found = client.query(&format!("SELECT b FROM k.t WHERE a = {key}"), &options).await.expect("read");
+            assert_eq!(found.rows[0][0].as_deref(), Some(&(key + 1000).to_be_bytes()[..]), "{key}");
+        }
+    });
+}
+
+#[test]
+fn d8_writes_go_on_while_a_keyspace_gets_replicas_on_a_node_that_is_down() {
+    let mut sim = filled(50, &[ONE, TWO, THREE], 1);
+    sim.crash(THREE);
+    run(&mut sim, || async {
+        down(ONE, THREE).await;
+        let kept: Vec<i32> = owned(ONE).await.into_iter().chain(owned(TWO).await).collect();
+        let replication = "{'class': 'SimpleStrategy', 'replication_factor': 3}";
+        query(&mut client(ONE).await, &format!("ALTER KEYSPACE k WITH replication = {replication}")).await;
+        let mut client = client(TWO).await;
+        let options = QueryOptions { consistency: Consistency::Quorum, ..QueryOptions::default() };
+        for key in &kept {
+            let text = format!("UPDATE k.t SET b = {} WHERE a = {key}", key + 1000);
+            client.query(&text, &options).await.expect("the only replica, and two of three to be");
+        }
+        assert!(kept.len() > 10 && kept.len() < ROWS as usize);
+    });
+    // It comes back, fetches what it gains, and the change ends.
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), []);
+    run(&mut sim, || async {
+        while owned(THREE).await != all() {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    sim.crash(ONE);
+    run(&mut sim, || async { assert_eq!(shown(TWO, Consistency::Quorum).await, all()) });
+}
+
+/// The state of the acceptors: without it a decision that has reached too few replicas could be made otherwise.
+#[test]
+fn d2_the_state_of_conditional_changes_moves_with_the_data() {
+    let mut sim = filled(51, &[ONE, TWO], 1);
+    run(&mut sim, || async {
+        let mut client = client(ONE).await;
+        for key in 0..ROWS {
+            query(&mut client, &format!("UPDATE k.t SET b = {} WHERE a = {key} IF b = {key}", key + 1000)).await;
+        }
+    });
+    assert_eq!(start(&mut sim, THREE, 2, config(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        let mut client = client(THREE).await;
+        let found = client.query("SELECT row_key FROM system.paxos", &QueryOptions::default()).await.expect("read");
+        let of_row = |row: &Vec<Option<Vec<u8>>>| {
+            let key = row[0].as_deref().and_then(|key| key.try_into().ok()).expect("a key");
+            i32::from_be_bytes(key)
+        };
+        let states: Vec<i32> = found.rows.iter().map(of_row).collect();
+        let own = owned(THREE).await;
+        assert!(own.len() > 3 && own.iter().all(|key| states.contains(key)), "{own:?} {states:?}");
+        // The next decision goes on from there.
+        query(&mut client, &format!("UPDATE k.t SET b = 1 WHERE a = {} IF b = {}", own[0], own[0] + 1000)).await;
+    });
+}
+
 #[test]
 fn a_node_that_moves_takes_its_data_along() {
     let mut sim = Sim::new(46, Options { buggify: false, ..Options::default() });

@@ -6,7 +6,10 @@
 //!    comes here too, and the sources have all that was acknowledged before.
 //! 2. For every keyspace, the ranges and their sources ([`cluster::placement::Gain::sources`]), of the nodes that have
 //!    passed the barrier. If these are too few, wait for more.
-//! 3. Fetch ([`crate::stream::fetch`]).
+//! 3. Fetch ([`crate::stream::fetch`]), with the data the state of conditional changes: the rows of `system.paxos` of
+//!    the same ranges. A majority of the replicas to be then knows each decision that a majority of the former ones has
+//!    made, as it knows each write, even one whose outcome has not been written anywhere yet. Where such a row meets
+//!    one that this node has, the later ballots win, as its cells have the timestamps of their ballots.
 //! 4. Report. After the report of the last receiver data is read from its new places, and the operation is ended
 //!    ([`super::settling`]).
 //!
@@ -101,6 +104,7 @@ fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result
     let live =
         LiveNodes::of(topology, |node| topology.live().contains(node) && passed.contains(&topology.node(node).host_id));
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
+    let mut decisions: BTreeMap<Uuid, Vec<TokenRange>> = BTreeMap::new();
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
         let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
         let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
@@ -124,9 +128,15 @@ fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result
         }
         for (source, ranges) in ranges {
             let source = topology.node(source).host_id;
+            decisions.entry(source).or_default().extend(ranges.iter().cloned());
             parts.push(StreamPart { source, keyspace: keyspace.name.clone(), tables: None, ranges });
         }
     }
+    let states = &shard.paxos_columns().table;
+    parts.extend(decisions.into_iter().map(|(source, ranges)| {
+        let (keyspace, tables) = (states.keyspace.clone(), Some(vec![states.id]));
+        StreamPart { source, keyspace, tables, ranges }
+    }));
     lost.dedup();
     if !lost.is_empty() {
         tracing::warn!("Ranges of these keyspaces had their only replica on a node that is dead: {}", lost.join(", "));

@@ -97,6 +97,9 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
         }
         TableVerb::EndImport { table, committed } => {
             store.end_import(table, committed);
+            if table == shard.paxos_columns().table.id {
+                shard.recent_acceptors().forget_all();
+            }
             Ok(TableAnswer::Done)
         }
         TableVerb::Verify { table, check } => known(store.verify(table, check).await).map(TableAnswer::Verified),

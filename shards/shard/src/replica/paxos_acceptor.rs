@@ -12,6 +12,7 @@
 use super::{failure, mutate, mutate_durably, oversized};
 use crate::paxos::ballot::Ballot;
 use crate::paxos::columns::PaxosColumns;
+use crate::paxos::recent::Taken;
 use crate::paxos::{Acceptance, Acceptor, Promise, Proposal, Update};
 use crate::shard_state::Shard;
 use model::failure::Outcome;
@@ -34,12 +35,13 @@ pub(crate) struct StoredAcceptor<'s> {
     shard: &'s Shard,
     table: &'s Table,
     key: &'s DecoratedKey,
+    taken: std::cell::Cell<Taken>,
 }
 
 impl<'s> StoredAcceptor<'s> {
     /// The acceptor of the partition `key` of `table`.
     pub(crate) fn new(shard: &'s Shard, table: &'s Table, key: &'s DecoratedKey) -> StoredAcceptor<'s> {
-        StoredAcceptor { shard, table, key }
+        StoredAcceptor { shard, table, key, taken: std::cell::Cell::new(shard.recent_acceptors().begin()) }
     }
 
     /// Asks the only replica for a promise, which is valid while the lock is held and is not stored.
@@ -149,6 +151,7 @@ impl<'s> StoredAcceptor<'s> {
 
     /// The stored state. Whoever has stored a change of it puts it back.
     async fn state(&self) -> Result<Acceptor<Update>, Failure> {
+        self.taken.set(self.shard.recent_acceptors().begin());
         let state = match self.shard.recent_acceptors().take(self.table.id, self.key, runtime::now()) {
             Some(state) => state,
             None => self.load().await?,
@@ -166,7 +169,7 @@ impl<'s> StoredAcceptor<'s> {
     }
 
     fn put(&self, state: Acceptor<Update>) {
-        self.shard.recent_acceptors().put(self.table.id, self.key, state, runtime::now());
+        self.shard.recent_acceptors().put(self.taken.get(), self.table.id, self.key, state, runtime::now());
     }
 
     async fn load(&self) -> Result<Acceptor<Update>, Failure> {
