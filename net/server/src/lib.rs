@@ -19,6 +19,7 @@ pub mod data_dirs;
 mod disk_policy;
 mod exit;
 mod gossip;
+mod heartbeat;
 pub mod http;
 mod internode;
 mod node;

@@ -13,6 +13,7 @@ use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::exit::{Exit, StopReason};
 use crate::gossip::{ClientPort, Gossip};
+use crate::heartbeat;
 use crate::http;
 use crate::internode::{NodeLinks, listener};
 use crate::node_state::NodeState;
@@ -114,6 +115,7 @@ impl Service {
     pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
         let context = &self.context;
         let me = ShardId(0);
+        heartbeat::check(&context.config, &context.shard.schema()).await?;
         let stopping = Latch::default();
         let clients = ClientPort { registry: self.registry.clone(), control: self.control.clone() };
         let gossip = Gossip::new(context.config.clone(), context.shard.clone(), clients, Rc::new(self.links.clone()));
@@ -160,6 +162,7 @@ impl Service {
         let listener = http::listen(&node).await;
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
         let repairs = runtime::spawn(auto_repair::keep(node.clone(), stopping.clone()));
+        let beats = runtime::spawn(heartbeat::keep(context.config.clone(), stopping.clone()));
         node.serves_clients.set(listening.is_some());
         gossip.set_rpc_ready(listening.is_some());
         tracing::info!("Startup complete");
@@ -201,7 +204,7 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
-        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs]) {
+        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats]) {
             task.await;
         }
         rounds.await;

@@ -25,6 +25,7 @@ mod memtables;
 mod options;
 mod settings;
 pub mod sstables;
+mod startup_checks;
 mod streams;
 mod thresholds;
 pub mod units;
@@ -41,6 +42,7 @@ pub use options::{Unused, document};
 use serde_norway::Value;
 pub use shard::DataDirectories;
 use shard::{ReplaceAddress, SyncMode};
+pub use startup_checks::ResurrectionCheck;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -82,6 +84,8 @@ pub struct Config {
     pub listen_interface: Option<Interface>,
     /// `rpc_interface`, likewise.
     pub rpc_interface: Option<Interface>,
+    /// `startup_checks.check_data_resurrection`, if it is switched on.
+    pub resurrection_check: Option<ResurrectionCheck>,
     /// `auto_repair`.
     pub auto_repair: AutoRepairOptions,
     /// `phi_convict_threshold`.
@@ -130,6 +134,7 @@ impl Default for Config {
             seed_names: Vec::new(),
             listen_interface: None,
             rpc_interface: None,
+            resurrection_check: None,
             auto_repair: AutoRepairOptions::default(),
             phi_convict_threshold: PHI_CONVICT_THRESHOLD,
             unused: Vec::new(),
@@ -312,6 +317,7 @@ impl Given {
             seed_names: self.seeds()?,
             listen_interface: self.interface("listen_interface", "listen_address", "listen_interface_prefer_ipv6")?,
             rpc_interface: self.interface("rpc_interface", "rpc_address", "rpc_interface_prefer_ipv6")?,
+            resurrection_check: self.resurrection_check()?,
             auto_repair: self.auto_repair()?,
             phi_convict_threshold: self.phi_convict_threshold()?,
             unused,
@@ -323,6 +329,7 @@ impl Given {
     fn node(&self, default: shard::Config) -> Result<shard::Config, ConfigError> {
         let partitioner = self.partitioner()?;
         let (num_tokens, initial_tokens) = self.tokens(partitioner)?;
+        let (is_dc_checked, is_rack_checked) = self.location_checks()?;
         Ok(shard::Config {
             partitioner,
             directories: self.directories()?.unwrap_or(default.directories),
@@ -338,8 +345,8 @@ impl Given {
             auto_bootstrap: self.flag("auto_bootstrap")?.unwrap_or(default.auto_bootstrap),
             replace_address: self.replace_address()?,
             join_ring: self.flag("join_ring")?.unwrap_or(default.join_ring),
-            ignore_dc: self.flag("ignore_dc")?.unwrap_or(default.ignore_dc),
-            ignore_rack: self.flag("ignore_rack")?.unwrap_or(default.ignore_rack),
+            ignore_dc: !is_dc_checked || self.flag("ignore_dc")?.unwrap_or(default.ignore_dc),
+            ignore_rack: !is_rack_checked || self.flag("ignore_rack")?.unwrap_or(default.ignore_rack),
             clock_skew_max: self.duration("clock_skew_max")?.unwrap_or(default.clock_skew_max),
             dynamic_snitch: self.dynamic_snitch(default.dynamic_snitch)?,
             seeds: default.seeds,

@@ -2,6 +2,7 @@
 
 use super::*;
 use server::admin::{ANSWER_TIMEOUT, SIMULATED_PORT};
+use server::config::ResurrectionCheck;
 
 fn calm(seed: u64) -> Sim {
     Sim::new(seed, Options { buggify: false, ..Options::default() })
@@ -195,4 +196,33 @@ fn a_node_is_in_another_data_centre_by_the_operators_word_only() {
         let text = "SELECT rack FROM system.peers WHERE data_center = 'dc2' AND rack = 'r2' ALLOW FILTERING";
         assert_eq!(query(&mut client(ONE).await, text).await.rows.len(), 1);
     });
+}
+
+/// What its neighbours have forgotten to have deleted must not come back with it.
+#[test]
+fn a_node_that_was_away_for_longer_than_tombstones_are_kept_does_not_start() {
+    let mut sim = calm(37);
+    let checked = |excluded: &str| {
+        let mut config = config(ONE);
+        let excluded_tables = [("k".to_owned(), excluded.to_owned())].into();
+        config.resurrection_check = Some(ResurrectionCheck { excluded_tables, ..ResurrectionCheck::default() });
+        config
+    };
+    assert_eq!(start(&mut sim, ONE, 1, checked("none")), []);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+            .await;
+        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY) WITH gc_grace_seconds = 300").await;
+        query(&mut one, "CREATE TABLE k.never (a int PRIMARY KEY) WITH gc_grace_seconds = 0").await;
+    });
+    // It serves for longer than tombstones are kept, and is away for less.
+    run(&mut sim, || runtime::sleep(Duration::from_secs(400)));
+    sim.crash(ONE);
+    run(&mut sim, || runtime::sleep(Duration::from_secs(250)));
+    assert_eq!(start(&mut sim, ONE, 1, checked("none")), []);
+    sim.crash(ONE);
+    run(&mut sim, || runtime::sleep(Duration::from_secs(400)));
+    assert_eq!(start(&mut sim, ONE, 1, checked("none")), [Exit::Misconfigured]);
+    assert_eq!(start(&mut sim, ONE, 1, checked("t")), [], "the operator says that this table does not matter");
 }

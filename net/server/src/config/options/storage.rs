@@ -183,7 +183,12 @@ pub(super) const KEYS: &[Key] = &[
         "a compaction that finds no space ends and is tried again",
     )
     .older(&[("min_free_space_per_drive_in_mb", Mebibytes)]),
-    refused("startup_checks", Kind::StartupChecks, "{}", "no check can be switched on"),
+    read(
+        "startup_checks",
+        Kind::StartupChecks,
+        "{}",
+        "`check_data_resurrection`, `check_dc` and `check_rack`; `check_filesystem_ownership` is refused",
+    ),
     unused("buffer_pool_use_heap_if_exhausted", FLAG, "false", CACHE),
     unused("cache_load_timeout", INT_SECONDS, "30s", "caches are not saved")
         .older(&[("cache_load_timeout_seconds", SecondsFromZero)]),

@@ -166,6 +166,7 @@ fn an_option_that_is_read_changes_something_or_is_refused_by_name() {
             "default_compaction" => "LeveledCompactionStrategy",
             "initial_token" => "1,2",
             "endpoint_snitch" => "RackInferringSnitch",
+            "startup_checks" => "{check_data_resurrection: {enabled: true}}",
             _ => other_value(key),
         };
         let mut options = vec!["guardrails_apply_to_anonymous=true".to_owned()];
