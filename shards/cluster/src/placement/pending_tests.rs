@@ -120,8 +120,8 @@ fn every_majority_afterwards_has_what_any_majority_acknowledged() {
 }
 
 /// As the test above, for whatever nodes of two data centres follow whatever others: each majority of the next
-/// replicas, in all or in one data centre, has what any majority of the former ones, there, has acknowledged. Those that
-/// keep a range fetch it only if they have to.
+/// replicas, in all or in one data centre, has what any majority of the former ones, there, has acknowledged. Those
+/// that keep a range fetch it only if they have to.
 #[test]
 fn d8_what_a_majority_acknowledged_survives_any_change_of_replicas() {
     let places: [(&str, &str, &[i64]); 5] =
