@@ -202,8 +202,8 @@ impl Group {
         runtime::timeout(left, self.0.machine.wait_applied(index)).await.is_some()
     }
 
-    /// Waits until the state machine has the record at `index`, however long that takes; false if it gets no further for
-    /// as long as `patience`.
+    /// Waits until the state machine has the record at `index`, however long that takes; false if it gets no further
+    /// for as long as `patience`.
     pub async fn follow(&self, index: u64, patience: Duration) -> bool {
         loop {
             let before = self.applied();
