@@ -1,7 +1,8 @@
 //! Streams of one core: sessions in which it sends, what it knows of their progress and of that of streams to it, and
 //! how fast it may send.
 //!
-//! Invariants: at most [`SESSIONS_MAX`] sessions hold SSTables, each until its receiver has ended it or has not been
+//! Invariants: at most [`RECEIVES_MAX`] cores of other nodes are received from at a time; at most [`SESSIONS_MAX`]
+//! sessions hold SSTables, each until its receiver has ended it or has not been
 //! heard of for `streaming_keep_alive_period`; what is remembered of progress is bounded by [`PROGRESS_MAX`].
 
 use crate::config::StreamOptions;
@@ -10,16 +11,24 @@ use engine::Throttle;
 use engine::streams::source::{ReadySstable, StreamView};
 use model::{Failure, TableId};
 use runtime::Instant;
+use runtime::gate::Semaphore;
 use runtime::metrics::Counter;
 use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
 
 /// Most sessions of a core.
 pub(crate) const SESSIONS_MAX: usize = 256;
+/// From most so many cores of other nodes a core receives at a time; the others wait for their turn.
+pub(crate) const RECEIVES_MAX: usize = 32;
+/// Most whole SSTables of a session whose files are open, because they are offered and were not taken yet.
+pub(crate) const WHOLE_READY_MAX: usize = 16;
+/// Most extracted SSTables of a session that lie on the disk for the same reason.
+pub(crate) const EXTRACTED_MAX: usize = 2;
 /// Most streams that are remembered after their end, of each core.
 pub(crate) const PROGRESS_MAX: usize = 256;
 
@@ -39,6 +48,10 @@ pub(crate) struct Streams {
     /// What this core receives now.
     receiving: RefCell<Vec<Rc<Receiving>>>,
     receiving_changed: Condition,
+    /// The right to receive from one more core of another node.
+    pub(crate) receives: Semaphore,
+    /// Room on the disks that plans which shard 0 carries out still need, by plan and data directory.
+    pub(crate) reserved: RefCell<BTreeMap<Uuid, BTreeMap<PathBuf, u64>>>,
 }
 
 /// What a core receives from a core of another node, as part of a plan.
@@ -92,6 +105,13 @@ pub(crate) enum Item {
     Done,
 }
 
+/// Whether a session may make one more item ready of those that are whole, or of the extracted ones; `ready` says of
+/// those that are ready and were not taken yet whether they are whole.
+pub(crate) fn has_turn(ready: impl Iterator<Item = bool>, is_whole: bool) -> bool {
+    let most = if is_whole { WHOLE_READY_MAX } else { EXTRACTED_MAX };
+    ready.filter(|of_it| *of_it == is_whole).count() < most
+}
+
 impl SourceSession {
     /// A session that begins now.
     pub(crate) fn new(id: Uuid, table: TableId, is_far: bool, progress: Rc<RefCell<StreamProgress>>) -> SourceSession {
@@ -132,6 +152,8 @@ impl Streams {
             running: RefCell::default(),
             receiving: RefCell::default(),
             receiving_changed: Condition::default(),
+            receives: Semaphore::new(RECEIVES_MAX as u64),
+            reserved: RefCell::default(),
         };
         for (which, rate) in [
             (Throughput::Ranges, options.throughput),
@@ -315,6 +337,31 @@ mod tests {
             assert!(ended.get(), "it is waited for");
             let goes_on = runtime::timeout(Duration::from_secs(9), streams.abandoned(&wanted)).await;
             assert!(goes_on.is_none(), "another plan goes on");
+        });
+    }
+
+    #[test]
+    fn what_is_ready_in_a_session_is_bounded() {
+        let ready = |whole: usize, extracted: usize| {
+            std::iter::repeat_n(true, whole).chain(std::iter::repeat_n(false, extracted)).collect::<Vec<_>>()
+        };
+        let has_turn = |ready: Vec<bool>, is_whole| has_turn(ready.into_iter(), is_whole);
+        assert!(has_turn(ready(WHOLE_READY_MAX - 1, EXTRACTED_MAX), true));
+        assert!(!has_turn(ready(WHOLE_READY_MAX, 0), true), "one past it");
+        assert!(has_turn(ready(WHOLE_READY_MAX, EXTRACTED_MAX - 1), false));
+        assert!(!has_turn(ready(0, EXTRACTED_MAX), false), "one past it");
+    }
+
+    #[test]
+    fn what_is_received_at_a_time_is_bounded() {
+        let mut sim = Sim::new(3, Options::default());
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let streams = Streams::new(&StreamOptions::default());
+            let mut turns: Vec<_> =
+                (0..RECEIVES_MAX).map(|_| streams.receives.try_acquire(1).expect("a turn")).collect();
+            assert!(streams.receives.try_acquire(1).is_none(), "one past it");
+            turns.pop();
+            streams.receives.acquire(1).await;
         });
     }
 

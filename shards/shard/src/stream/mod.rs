@@ -6,6 +6,9 @@
 //! | file | what it is |
 //! |---|---|
 //! | `plan` | what is fetched, and what comes of it |
+//! | `parts` | the tables that it is about, with their sources |
+//! | `room` | room on the disks for what comes |
+//! | `staging` | where what comes lies until it is its table's |
 //! | `fetch` | carrying out a plan, on shard 0 |
 //! | `receive` | one core receives from one core of another node |
 //! | `source` | what a core answers to those that receive |
@@ -14,9 +17,12 @@
 //! requests are in [`crate::peer::streams`].
 
 mod fetch;
+mod parts;
 mod plan;
 mod receive;
+mod room;
 mod source;
+mod staging;
 
 pub use plan::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
 
@@ -47,7 +53,7 @@ pub(crate) async fn fetch(shard: &Shard, plan: StreamPlan) -> Result<StreamSumma
 /// # Errors
 /// The disk's.
 pub(crate) async fn forget(shard: &Shard, plan: Uuid) -> Result<(), StreamError> {
-    fetch::forget(shard, plan).await
+    staging::forget(shard, plan).await
 }
 
 /// Ends a plan whose [`fetch`] was dropped. To be called on shard 0.
@@ -60,7 +66,7 @@ pub(crate) async fn abandon(shard: &Shard, plan: Uuid) {
 /// # Errors
 /// The disk's.
 pub(crate) async fn forget_others(shard: &Shard) -> Result<(), StreamError> {
-    fetch::forget_others(shard).await
+    staging::forget_others(shard).await
 }
 
 /// What is known of all streams, on all cores together; the oldest first.
@@ -88,7 +94,11 @@ pub(crate) async fn run(shard: &Shard, verb: StreamVerb) -> StreamAnswer {
             let noted = shard.streams().receive(task.plan);
             let task = runtime::spawn_in(runtime::Class::Streaming, async move {
                 let streams = receiving.streams();
-                let received = match race(receive::receive(&receiving, *task), streams.abandoned(&noted)).await {
+                let in_turn = async {
+                    let _turn = streams.receives.acquire(1).await;
+                    receive::receive(&receiving, *task).await
+                };
+                let received = match race(in_turn, streams.abandoned(&noted)).await {
                     Either::Left(received) => received,
                     Either::Right(()) => Err(ReceiveError::Failed(Failure::server(ABANDONED))),
                 };

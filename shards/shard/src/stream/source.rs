@@ -1,7 +1,8 @@
 //! The sending side: what a core answers to other nodes that ask for its SSTables.
 //!
 //! 1. A session takes a view of a table's SSTables in a task of its own, which then makes the items ready one after
-//!    the other: what is extracted at most [`EXTRACTED_MAX`] ahead of what the receiver has taken.
+//!    the other, only so far ahead of what the receiver has taken ([`has_turn`]): files that are open and what is
+//!    extracted are bounded, and the disk must have room for what is extracted.
 //! 2. The receiver asks what is ready, reads it piece by piece, and says when it has an item.
 //! 3. It ends the session. A session that is not heard of ends by itself.
 //!
@@ -12,7 +13,7 @@ use crate::messages::streams::StreamProgress;
 use crate::peer::answer::{self, Refusal};
 use crate::peer::streams::{Begin, Chunk, OFFERS_MAX, Offer, OfferKind, Offers, SESSION, StreamRequest};
 use crate::shard_state::Shard;
-use crate::shard_state::streams::{Item, SessionState, SourceSession};
+use crate::shard_state::streams::{Item, SessionState, SourceSession, has_turn};
 use crate::verbs::Verb;
 use cluster::topology::NodeIndex;
 use engine::streams::directories;
@@ -20,14 +21,14 @@ use engine::streams::source::StreamView;
 use model::Failure;
 use runtime::Class;
 use runtime::buffer::ALIGNMENT;
+use runtime::file::create_dir_all;
 use runtime::sync::{Either, race};
+use std::io;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// Most extracted items that wait to be sent, of a session.
-const EXTRACTED_MAX: usize = 2;
 /// How long a request for offers waits for the next one.
 const OFFERS_WAIT: Duration = Duration::from_secs(2);
 /// How often a session looks whether it is still in use.
@@ -152,10 +153,14 @@ async fn send(shard: &Shard, session: &Rc<SourceSession>, begin: &Begin) -> Resu
         let found = match begin.have.contains(&item.origin.to_string()) {
             true => Item::Kept,
             false => {
-                if !item.is_whole && !wait_for_turn(session).await {
+                if !wait_for_turn(session, item.is_whole).await {
                     return Ok(());
                 }
-                let ready = ready(session, &view, number, &directory.join(number.to_string())).await?;
+                let directory = directory.join(number.to_string());
+                if !item.is_whole {
+                    check_room(&directory, item.bytes).await?;
+                }
+                let ready = ready(session, &view, number, &directory).await?;
                 match ready {
                     Some(item) => item,
                     None => return Ok(()),
@@ -197,12 +202,26 @@ async fn ready(
     }
 }
 
-/// Waits until another item may be extracted; `false` if the session has ended.
-async fn wait_for_turn(session: &SourceSession) -> bool {
+/// Fails if the disk has no room for what is about to be extracted.
+async fn check_room(directory: &std::path::Path, bytes: u64) -> Result<(), engine::Error> {
+    create_dir_all(directory).await.map_err(engine::Error::Io)?;
+    let free = runtime::file::space(directory).await.map_err(engine::Error::Io)?.free;
+    if bytes <= free {
+        return Ok(());
+    }
+    let text = format!("Not enough space: {bytes} bytes are to be extracted, and {free} are free");
+    Err(engine::Error::Io(io::Error::new(io::ErrorKind::StorageFull, text)))
+}
+
+/// Waits until another item may be made ready; `false` if the session has ended.
+async fn wait_for_turn(session: &SourceSession, is_whole: bool) -> bool {
     let turn = || match &*session.state.borrow() {
         SessionState::Open { items, .. } => {
-            let extracted = |item: &&Item| matches!(item, Item::Ready(files) if files.is_extracted());
-            (items.iter().filter(extracted).count() < EXTRACTED_MAX).then_some(true)
+            let ready = items.iter().filter_map(|item| match item {
+                Item::Ready(files) => Some(!files.is_extracted()),
+                _ => None,
+            });
+            has_turn(ready, is_whole).then_some(true)
         }
         _ => Some(false),
     };
@@ -268,13 +287,13 @@ async fn read(shard: &Shard, chunk: Chunk) -> Result<Vec<u8>, Refusal> {
     if chunk.bytes > CHUNK_BYTES_MAX || !chunk.offset.is_multiple_of(ALIGNMENT as u64) {
         return Err(Failure::server("a piece that cannot be read").into());
     }
+    // What waits is not charged yet, so that a receiver that gives up takes nothing of any rate.
     for throttle in shard.streams().throttles(is_whole, session.is_far) {
-        // What waits is not charged yet, so that a receiver that gives up takes nothing of the rate.
         if runtime::timeout(THROTTLED_MAX, throttle.read(0, shard.gate())).await.is_none() {
             return Err(Failure::overloaded("the limit of streaming is reached").into());
         }
-        throttle.charge(chunk.bytes.into());
     }
+    shard.streams().throttles(is_whole, session.is_far).for_each(|throttle| throttle.charge(chunk.bytes.into()));
     let read = files.read(chunk.component, chunk.offset, chunk.bytes as usize).await;
     let read = read.map_err(|error| Failure::server(error.to_string()))?;
     let bytes = read.ok_or_else(|| Failure::server("no such file of the streaming session"))?;

@@ -213,8 +213,25 @@ fn s5_lost_answers_and_a_cut_link_cost_time_and_nothing_else() {
     assert_eq!(all(&mut world, 1), before);
 }
 
+/// How many pieces are asked for when nothing goes wrong.
+fn pieces_of_a_calm_fetch() -> u64 {
+    let mut world = world(&[2, 2], |_| {});
+    fill(&mut world, 0..60);
+    all(&mut world, 0);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    fetch(&mut world, 1, plan).expect("fetched");
+    world.network.sent(Verb::StreamChunk)
+}
+
+/// What has come completely does not come again, so that only what was under way on each core is asked for twice.
+fn assert_kept(world: &World, pieces: u64) {
+    let sent = world.network.sent(Verb::StreamChunk);
+    assert!(sent < pieces + pieces / 2, "{sent} pieces were asked for, {pieces} in calm times");
+}
+
 #[test]
 fn d8_a_sender_that_crashes_and_comes_back_is_asked_again() {
+    let pieces = pieces_of_a_calm_fetch();
     let mut world = world(&[2, 2], |_| {});
     fill(&mut world, 0..60);
     let before = all(&mut world, 0);
@@ -226,6 +243,7 @@ fn d8_a_sender_that_crashes_and_comes_back_is_asked_again() {
     world.restart(0, &[0, 1]);
     give_all_to(&mut world, 0);
     finish(&mut world, &fetched).expect("fetched");
+    assert_kept(&world, pieces);
     give_all_to(&mut world, 1);
     assert_eq!(all(&mut world, 1), before);
 }
@@ -346,6 +364,63 @@ fn a_disk_without_room_refuses_before_anything_is_sent() {
     let fetched = fetch(&mut world, 1, plan);
     assert!(matches!(fetched, Err(StreamError::DiskFull { .. })), "{fetched:?}");
     assert_eq!(world.network.sent(Verb::StreamBegin), 0);
+}
+
+/// More than are held open at a time.
+#[test]
+fn many_sstables_are_fetched() {
+    let mut world = world(&[1, 1], |_| {});
+    let off = world.on(0, 0, |shard| async move {
+        let table = shard.schema().table("k", "t").expect("a table").id;
+        shard.on_every_shard(TableVerb::SetAutoCompaction { table, on: false }).await
+    });
+    off.expect("switched off");
+    for key in 0..40 {
+        write(&mut world, &format!("INSERT INTO k.t (a, b, c) VALUES ({key}, 1, 'x')"));
+        flush(&mut world, 0);
+    }
+    let before = all(&mut world, 0);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    let summary = fetch(&mut world, 1, plan).expect("fetched");
+    assert!(summary.files > 40 * 5, "{summary:?}");
+    give_all_to(&mut world, 1);
+    assert_eq!(all(&mut world, 1), before);
+}
+
+#[test]
+fn s18_a_sender_without_room_for_what_it_extracts_says_so() {
+    let mut world = world(&[1, 1], |config| config.streams.whole_sstables = false);
+    fill(&mut world, 0..60);
+    flush(&mut world, 0);
+    let used = world.sim.disk_used(NodeId(1));
+    world.sim.set_disk_size(NodeId(1), used + 20_000);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    let fetched = fetch(&mut world, 1, plan.clone());
+    let told = |text: &str| text.contains("Not enough space") && text.contains("are to be extracted");
+    assert!(matches!(&fetched, Err(StreamError::Unreachable(_, text)) if told(text)), "{fetched:?}");
+    world.sim.set_disk_size(NodeId(1), used + 100_000_000);
+    fetch(&mut world, 1, plan).expect("there is room");
+}
+
+/// What a limit between data centres holds back takes nothing of the other limit, which streams within one have too.
+#[test]
+fn limits_between_data_centers_are_kept_besides_those_of_all_streams() {
+    let mut world = world(&[1, 1], |config| config.streams.far_whole_throughput = 8_000);
+    fill(&mut world, 0..40);
+    let near = plan(&world, 1, &[TokenRange::FULL]);
+    let (began, mut members) = (world.sim.now(), world.members());
+    fetch(&mut world, 1, near).expect("within one");
+    let took = world.sim.now().since(began);
+    assert!(took < Duration::from_secs(10), "{took:?}");
+    members[1].data_center = "dc2".into();
+    world.switch(&[0, 1], members);
+    let far = plan(&world, 2, &[TokenRange::FULL]);
+    let fetched = begin(&mut world, 1, far);
+    world.wait(Duration::from_secs(20));
+    assert!(fetched.borrow().is_none(), "a limit of 8 kB per second");
+    let change = ThroughputChange { which: Throughput::WholeBetweenCenters, bytes_per_second: 0 };
+    world.on(0, 0, move |shard| async move { shard.set_stream_throughput(change).await });
+    finish(&mut world, &fetched).expect("fetched");
 }
 
 #[test]
