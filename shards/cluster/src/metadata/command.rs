@@ -441,8 +441,10 @@ fn join_to_replace(metadata: &mut Metadata, host_id: Uuid, member: &Member, addr
     let found = metadata.members.iter().find(is_old);
     let replaced = *found.ok_or(Rejected::NothingToReplace(address))?.0;
     let mut joined = metadata.clone();
+    // It names the node that takes its place, so that several may be replaced at the same time.
+    let given = if metadata.removes_jointly() { address_before(host_id) } else { address_given_up(replaced) };
     if let Some(old) = joined.members.get_mut(&replaced).filter(|old| old.address == member.address) {
-        Arc::make_mut(old).address = unreachable_address(replaced);
+        Arc::make_mut(old).address = given;
     }
     join(&mut joined, host_id, &Member { tokens: Vec::new(), ..member.clone() })?;
     *metadata = joined;
@@ -452,17 +454,28 @@ fn join_to_replace(metadata: &mut Metadata, host_id: Uuid, member: &Member, addr
 impl Metadata {
     /// The member that a node replaces which joined by [`Command::JoinToReplace`] with this address.
     pub fn replaced_at(&self, address: IpAddr, host_id: Uuid) -> Option<Uuid> {
-        let is_replaced =
-            |id: Uuid, old: &Member| old.address.ip() == address || old.address == unreachable_address(id);
-        let mut others = self.members.iter().filter(|(id, _)| **id != host_id);
-        others.find(|(id, old)| is_replaced(**id, old)).map(|(id, _)| *id)
+        let others = || self.members.iter().filter(|(id, _)| **id != host_id);
+        let named = others().find(|(_, old)| old.address == address_before(host_id));
+        // Or in the metadata of earlier versions.
+        let is_replaced = |id: Uuid, old: &Member| old.address.ip() == address || old.address == address_given_up(id);
+        named.or_else(|| others().find(|(id, old)| is_replaced(**id, old))).map(|(id, _)| *id)
     }
 }
 
-/// An address at which there is never a node: of the block that discards everything (RFC 6666).
-fn unreachable_address(host_id: Uuid) -> SocketAddr {
-    let (id, _) = host_id.as_u64_pair();
-    let address = u128::from(0x0100_u16) << 112 | u128::from(id);
+/// An address at which there is never a node, of the block that discards everything (RFC 6666): that of a node whose
+/// address has passed on to the one that takes its place.
+fn address_before(successor: Uuid) -> SocketAddr {
+    let (one, other) = successor.as_u64_pair();
+    discarding(one ^ other)
+}
+
+/// The same as earlier versions gave it, which named the node itself.
+fn address_given_up(host_id: Uuid) -> SocketAddr {
+    discarding(host_id.as_u64_pair().0)
+}
+
+fn discarding(number: u64) -> SocketAddr {
+    let address = u128::from(0x0100_u16) << 112 | u128::from(number);
     (Ipv6Addr::from(address), 1).into()
 }
 

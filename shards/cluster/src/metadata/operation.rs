@@ -11,13 +11,19 @@
 //!    member then; it is removed by itself, once it has handed on what else it has.
 //!
 //! If the nodes change in between, what each one gains is another thing: then all nodes are receivers, and what was
-//! reported before is void ([`Operation::since`]).
+//! reported before is void ([`Operation::since`]). Data is read from its old places again then, which have every write
+//! too. Only what a dead node had is never read from that node again: nothing was written there any more.
 //!
-//! Invariants: there is at most one operation at a time; a member that is `Leaving` or `Moving` has one about it, but
-//! for one that left by [`Command::Leave`](super::Command::Leave), which moves no data: only older entries have it.
+//! Several members that are down may be taken out together. Each has its operation, and these begin anew with each that
+//! is added: they have the same receivers, are reported together and switch together.
+//!
+//! Invariants: there is at most one operation at a time, but for such removals; a member that is `Leaving` or `Moving`
+//! has one about it, but for one that left by [`Command::Leave`](super::Command::Leave), which moves no data: only
+//! older entries have it.
 
 use super::{Member, MemberState, Metadata, Rejected};
 use crate::replication::ReplicationBefore;
+use crate::topology::features;
 use model::schema::Replication;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -118,9 +124,13 @@ impl OperationKind {
         self.host_id() == Some(id) || replaced == Some(id)
     }
 
-    /// Whether it takes out a node that is down: nobody can read there, so no writes need to go there any more.
-    fn is_about_the_dead(&self) -> bool {
-        matches!(self, OperationKind::Remove { .. } | OperationKind::Replace { .. })
+    /// The node that it takes out because it is down: nobody can read there, so no writes need to go there any more.
+    pub fn takes_out(&self) -> Option<Uuid> {
+        match self {
+            OperationKind::Remove { host_id } => Some(*host_id),
+            OperationKind::Replace { replaced, .. } => Some(*replaced),
+            _ => None,
+        }
     }
 
     /// The state that its node must have when it begins, and has while it is under way.
@@ -177,7 +187,7 @@ impl Metadata {
 
     fn next_tokens_of<'m>(&'m self, id: Uuid, member: &'m Member) -> &'m [String] {
         match self.operation_about(id) {
-            Some(operation) if operation.stage == Stage::Switched && !operation.kind.is_about_the_dead() => {
+            Some(operation) if operation.stage == Stage::Switched && operation.kind.takes_out().is_none() => {
                 tokens_before(member)
             }
             _ => self.tokens_after(id, member),
@@ -217,15 +227,33 @@ impl Metadata {
             set_state(self, host_id, kind.states().1);
         }
         let receivers: BTreeSet<Uuid> = receivers.iter().copied().filter(|id| self.members.contains_key(id)).collect();
+        // Removals that it goes beside: together the nodes gain other things than before.
+        for other in self.operations.values_mut() {
+            (other.since, other.receivers) = (self.epoch, receivers.clone());
+        }
         let operation = Operation { kind: kind.clone(), since: self.epoch, receivers, stage: Stage::Fetching };
         self.operations.insert(self.epoch, operation);
         self.switch_if_received(self.epoch);
         Ok(())
     }
 
+    /// Whether entries are to be taken as only newer versions take them: all members, who must agree, can do so.
+    pub(super) fn removes_jointly(&self) -> bool {
+        self.members.values().all(|member| member.features & features::JOINT_REMOVALS != 0)
+    }
+
     fn check_begin(&self, kind: &OperationKind) -> Result<(), Rejected> {
         let about = kind.host_id();
-        let other = |operation: &&Operation| about.is_none() || operation.kind.host_id() != about;
+        let is_removal = |kind: &OperationKind| matches!(kind, OperationKind::Remove { .. });
+        let may_be_joined = |operation: &Operation| {
+            is_removal(kind)
+                && is_removal(&operation.kind)
+                && operation.stage == Stage::Fetching
+                && self.removes_jointly()
+        };
+        let other = |operation: &&Operation| {
+            (about.is_none() || operation.kind.host_id() != about) && !may_be_joined(operation)
+        };
         if let Some(other) = self.operations.values().find(other) {
             return Err(Rejected::OperationUnderWay(Box::new(other.kind.clone())));
         }
@@ -290,7 +318,11 @@ impl Metadata {
     /// Takes the report of a receiver.
     pub(super) fn received(&mut self, id: u64, since: u64, host_id: Uuid) -> Result<(), Rejected> {
         let operation = self.operations.get_mut(&id).filter(|operation| operation.since == since);
-        operation.ok_or(Rejected::NoOperation(id))?.receivers.remove(&host_id);
+        operation.ok_or(Rejected::NoOperation(id))?;
+        // Those that began together are reported together.
+        for operation in self.operations.values_mut().filter(|operation| operation.since == since) {
+            operation.receivers.remove(&host_id);
+        }
         self.switch_if_received(id);
         Ok(())
     }
@@ -337,9 +369,19 @@ impl Metadata {
             under_way.into_iter().for_each(|id| self.switch_if_received(id));
             return;
         }
-        let all: BTreeSet<Uuid> = self.members.keys().copied().collect();
+        let (is_joint, mut all) = (self.removes_jointly(), self.members.keys().copied().collect::<BTreeSet<Uuid>>());
+        if is_joint {
+            // They are down, and have nothing to fetch.
+            let taken_out = self.operations.values().filter_map(|operation| operation.kind.takes_out());
+            taken_out.for_each(|id| _ = all.remove(&id));
+        }
         for operation in self.operations.values_mut().filter(|operation| operation.stage != Stage::Settled) {
-            (operation.since, operation.receivers, operation.stage) = (self.epoch, all.clone(), Stage::Fetching);
+            operation.since = self.epoch;
+            // The node that it takes out lacks what was written since it is read no more.
+            let stays = is_joint && operation.stage == Stage::Switched && operation.kind.takes_out().is_some();
+            if !stays {
+                (operation.receivers, operation.stage) = (all.clone(), Stage::Fetching);
+            }
         }
         // A node that was to replace the one that is gone, or that it was to be replaced by.
         for (id, member) in &mut self.members {
@@ -350,14 +392,14 @@ impl Metadata {
         }
     }
 
-    /// Lets data be read from its new place once the receivers of an operation have all reported.
+    /// Lets data be read from its new place once the receivers of an operation, and of those that began with it, have
+    /// all reported.
     fn switch_if_received(&mut self, id: u64) {
-        let epoch = self.epoch;
-        if let Some(operation) = self.operations.get_mut(&id)
-            && operation.stage == Stage::Fetching
-            && operation.receivers.is_empty()
-        {
-            (operation.stage, operation.since) = (Stage::Switched, epoch);
+        let (epoch, since) = (self.epoch, self.operations.get(&id).map(|operation| operation.since));
+        for operation in self.operations.values_mut().filter(|operation| Some(operation.since) == since) {
+            if operation.stage == Stage::Fetching && operation.receivers.is_empty() {
+                (operation.stage, operation.since) = (Stage::Switched, epoch);
+            }
         }
     }
 

@@ -339,3 +339,105 @@ fn a_replacement_that_dies_leaves_the_old_node_as_it_was() {
     assert_eq!(metadata.members[&id(2)].state, MemberState::Normal);
     assert_eq!(next(&metadata), [vec!["-5", "10"], vec!["20"]]);
 }
+
+/// Lets all members have the features of this version.
+fn make_able(metadata: &mut Metadata) {
+    metadata.members.values_mut().for_each(|member| Arc::make_mut(member).features = features::ALL);
+}
+
+/// Of two nodes that are dead neither can fetch what it would gain by the removal of the other.
+#[test]
+fn two_members_that_are_down_are_removed_together() {
+    let mut metadata = three();
+    take(&mut metadata, Command::FinishJoin { host_id: id(3) });
+    make_able(&mut metadata);
+    let removal = |n: u8| OperationKind::Remove { host_id: id(n) };
+    let command = begin(&metadata, removal(2), &[1, 3]);
+    take(&mut metadata, command);
+    let first = metadata.epoch;
+    let leaves = begin(&metadata, OperationKind::Leave { host_id: id(3) }, &[1]);
+    assert!(matches!(refusal(&metadata, &leaves), Rejected::OperationUnderWay(_)), "nothing else goes beside it");
+    let report = received(&metadata, first, 1);
+    take(&mut metadata, report.clone());
+    let command = begin(&metadata, removal(3), &[1]);
+    take(&mut metadata, command);
+    let second = metadata.epoch;
+    assert_eq!(next(&metadata), [vec!["-5", "10"], vec![], vec![]]);
+    assert_eq!(refusal(&metadata, &report), Rejected::NoOperation(first), "it has more to fetch now");
+    for operation in [first, second] {
+        let it = &metadata.operations[&operation];
+        assert_eq!((it.since, it.stage, it.receivers.len()), (second, Stage::Fetching, 1));
+    }
+    assert_eq!(refusal(&metadata, &begin(&metadata, removal(1), &[])), Rejected::LastMember);
+    let report = received(&metadata, first, 1);
+    take(&mut metadata, report);
+    assert_eq!(read(&metadata), [2, 0, 0], "both have switched");
+    settle(&mut metadata, first);
+    assert_eq!(metadata.operations[&second].stage, Stage::Switched, "the other one goes on");
+    settle(&mut metadata, second);
+    assert_eq!((metadata.members.len(), metadata.operations.len()), (1, 0));
+    assert!(metadata.left.contains(&id(2)) && metadata.left.contains(&id(3)));
+}
+
+#[test]
+fn a_member_of_an_older_version_removes_one_after_the_other() {
+    let mut metadata = three();
+    take(&mut metadata, Command::FinishJoin { host_id: id(3) });
+    make_able(&mut metadata);
+    let old = metadata.members.get_mut(&id(1)).map(Arc::make_mut).expect("a member");
+    old.features &= !features::JOINT_REMOVALS;
+    let command = begin(&metadata, OperationKind::Remove { host_id: id(2) }, &[1]);
+    take(&mut metadata, command);
+    let second = begin(&metadata, OperationKind::Remove { host_id: id(3) }, &[1]);
+    assert!(matches!(refusal(&metadata, &second), Rejected::OperationUnderWay(_)));
+}
+
+/// It has missed what was written since its ranges are read from their new places.
+#[test]
+fn d2_a_node_that_is_taken_out_is_not_read_again_when_another_is_removed_by_force() {
+    let mut metadata = three();
+    take(&mut metadata, Command::FinishJoin { host_id: id(3) });
+    take(&mut metadata, join(4, &["40"]));
+    take(&mut metadata, Command::FinishJoin { host_id: id(4) });
+    make_able(&mut metadata);
+    let command = begin(&metadata, OperationKind::Remove { host_id: id(2) }, &[1]);
+    take(&mut metadata, command);
+    let removal = metadata.epoch;
+    let report = received(&metadata, removal, 1);
+    take(&mut metadata, report);
+    assert_eq!(read(&metadata), [2, 0, 1, 1]);
+    take(&mut metadata, Command::Remove { host_id: id(3) });
+    let operation = &metadata.operations[&removal];
+    assert_eq!((operation.stage, operation.since), (Stage::Switched, metadata.epoch), "a new barrier");
+    assert_eq!(read(&metadata), [2, 0, 1], "it is not read again");
+    settle(&mut metadata, removal);
+}
+
+#[test]
+fn whoever_is_taken_out_has_nothing_to_fetch_when_things_begin_anew() {
+    let mut metadata = three();
+    take(&mut metadata, Command::FinishJoin { host_id: id(3) });
+    take(&mut metadata, join(4, &["40"]));
+    take(&mut metadata, Command::FinishJoin { host_id: id(4) });
+    make_able(&mut metadata);
+    let command = begin(&metadata, OperationKind::Remove { host_id: id(2) }, &[1, 3]);
+    take(&mut metadata, command);
+    let removal = metadata.epoch;
+    take(&mut metadata, Command::Remove { host_id: id(3) });
+    assert_eq!(metadata.operations[&removal].receivers, BTreeSet::from([id(1), id(4)]), "not the dead one");
+}
+
+#[test]
+fn two_nodes_are_replaced_at_their_own_addresses_at_the_same_time() {
+    let mut metadata = three();
+    take(&mut metadata, Command::FinishJoin { host_id: id(3) });
+    make_able(&mut metadata);
+    for (old, new) in [(2, 12), (3, 13)] {
+        let address = member(old, &[]).address;
+        let member = Box::new(Member { address, features: features::ALL, ..member(new, &[]) });
+        take(&mut metadata, Command::JoinToReplace { host_id: id(new), member, address: address.ip() });
+    }
+    for (old, new) in [(2, 12), (3, 13)] {
+        assert_eq!(metadata.replaced_at(member(old, &[]).address.ip(), id(new)), Some(id(old)), "{new}");
+    }
+}

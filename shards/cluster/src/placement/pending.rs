@@ -101,6 +101,15 @@ impl Gain {
     }
 }
 
+impl Gain {
+    /// All nodes that have the range but for those that are `gone` for good, when too few are left for
+    /// [`Gain::sources`]: there is nothing better any more. `None` if one of them is only down, and may come back.
+    pub fn remaining(&self, live: &LiveNodes, gone: impl Fn(NodeIndex) -> bool) -> Option<Vec<NodeIndex>> {
+        let left: Vec<NodeIndex> = self.natural.iter().copied().filter(|node| !gone(*node)).collect();
+        left.iter().all(|node| live.contains(*node)).then_some(left)
+    }
+}
+
 impl PendingRanges {
     /// What is pending between two sets of ranges; `None` if nothing is.
     pub(super) fn between(natural: &Ranges, next: &Ranges) -> Option<PendingRanges> {

@@ -236,3 +236,17 @@ fn sources_are_near_if_these_are_enough() {
     assert_eq!(sources(&[1]), Some(vec![2, 3]));
     assert_eq!(sources(&[1, 2]), None, "a majority of the data centre may have been these");
 }
+
+#[test]
+fn what_several_dead_nodes_had_is_fetched_from_whoever_is_left() {
+    let topology =
+        crate::topology::tests::topology(&[("a", "r", &[]), ("a", "r", &[]), ("a", "r", &[]), ("a", "r", &[])], 1);
+    let natural: Vec<NodeIndex> = (0..3).map(NodeIndex).collect();
+    let gain = Gain { receiver: NodeIndex(3), range: TokenRange::FULL, natural, replaces: None };
+    let live = LiveNodes::of(&topology, |node| node.0 == 0 || node.0 == 3);
+    assert_eq!(gain.sources(&topology, &live), None, "a majority is dead");
+    let left = |gone: &[u16]| gain.remaining(&live, |node| gone.contains(&node.0));
+    assert_eq!(left(&[1, 2]), Some(vec![NodeIndex(0)]));
+    assert_eq!(left(&[1]), None, "the other one may come back");
+    assert_eq!(left(&[0, 1, 2]), Some(Vec::new()), "nobody has it");
+}

@@ -32,9 +32,18 @@ pub mod features {
     pub const REPAIRS: u64 = 64;
     /// It understands that a member is in another data centre or rack than before.
     pub const RELOCATIONS: u64 = 256;
+    /// It takes out several members that are down at once, and does not read again from those that it has begun to take
+    /// out. What an entry of the metadata log does depends on whether all members have this.
+    pub const JOINT_REMOVALS: u64 = 1 << 12;
     /// All features of this program.
-    pub const ALL: u64 =
-        RELAYED_WRITES | OWED_TRUNCATIONS | READS_WITH_PROMISES | OPERATIONS | STREAMS | REPAIRS | RELOCATIONS;
+    pub const ALL: u64 = RELAYED_WRITES
+        | OWED_TRUNCATIONS
+        | READS_WITH_PROMISES
+        | OPERATIONS
+        | STREAMS
+        | REPAIRS
+        | RELOCATIONS
+        | JOINT_REMOVALS;
 }
 
 /// A member of the cluster, as it describes itself.

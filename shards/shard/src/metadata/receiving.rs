@@ -18,7 +18,7 @@
 
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
-use cluster::metadata::{Command, Operation, OperationKind};
+use cluster::metadata::{Command, Metadata, Operation, OperationKind};
 use cluster::topology::{LiveNodes, NodeIndex};
 use model::TokenRange;
 use runtime::sync::{Either, race};
@@ -49,9 +49,7 @@ pub(crate) async fn keep(shard: Shard) {
             continue;
         };
         may_keep_parts = true;
-        let is_over = |metadata: &cluster::metadata::Metadata| {
-            metadata.operations.get(id).is_none_or(|now| now.since != operation.since)
-        };
+        let is_over = |metadata: &Metadata| metadata.operations.get(id).is_none_or(|now| now.since != operation.since);
         let ended = shard.metadata().wait_until(is_over);
         match race(receive(&shard, *id, operation), ended).await {
             Either::Left(Ok(())) => {}
@@ -72,13 +70,14 @@ async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), St
     let Some(passed) = shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await else {
         return Err("not all nodes have ended the requests that they began before".into());
     };
-    let parts = parts(shard, &operation.kind, &passed)?;
+    let taken_out = taken_out(&shard.metadata().current());
+    let parts = parts(shard, &taken_out, &passed)?;
     if !parts.is_empty() {
         let plan = StreamPlan { id: plan_id(shard, id, operation), operation: purpose(&operation.kind), parts };
         stream::fetch(shard, plan).await.map_err(|error| error.to_string())?;
     }
     // Whoever still asks it must not be left without the writes that it gets as long as nobody reads elsewhere.
-    if let Some(back) = taken_out(&operation.kind).filter(|host_id| shard.is_live(*host_id)) {
+    if let Some(back) = taken_out.iter().find(|host_id| shard.is_live(**host_id)) {
         return Err(format!("node {back}, which was down, is alive again"));
     }
     let report = Command::Received { operation: id, since: operation.since, host_id: shard.host_id() };
@@ -86,21 +85,18 @@ async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), St
     shard.metadata().propose(&report, deadline).await.map(|_| ()).map_err(|error| format!("{error:?}"))
 }
 
-/// The node that an operation takes out because it is down.
-fn taken_out(kind: &OperationKind) -> Option<Uuid> {
-    match kind {
-        OperationKind::Remove { host_id } => Some(*host_id),
-        OperationKind::Replace { replaced, .. } => Some(*replaced),
-        _ => None,
-    }
+/// The nodes that the operations under way take out because they are down.
+fn taken_out(metadata: &Metadata) -> BTreeSet<Uuid> {
+    metadata.operations.values().filter_map(|operation| operation.kind.takes_out()).collect()
 }
 
-/// What this node gains in all keyspaces, by source: live nodes among those that have passed the barrier.
-fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result<Vec<StreamPart>, String> {
+/// What this node gains in all keyspaces, by source: live nodes among those that have passed the barrier. The nodes
+/// that are `taken_out` never come back.
+fn parts(shard: &Shard, taken_out: &BTreeSet<Uuid>, passed: &BTreeSet<Uuid>) -> Result<Vec<StreamPart>, String> {
     let placement = shard.placement();
     let topology = placement.topology();
     let schema = shard.schema();
-    let is_about_a_dead_node = taken_out(kind).is_some();
+    let is_gone = |node: NodeIndex| taken_out.contains(&topology.node(node).host_id);
     let live =
         LiveNodes::of(topology, |node| topology.live().contains(node) && passed.contains(&topology.node(node).host_id));
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
@@ -109,14 +105,18 @@ fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result
         let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
         let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
         for gain in placed.gains().into_iter().filter(|gain| gain.receiver == topology.here()) {
-            match gain.sources(topology, &live) {
+            // What only nodes had that are taken out is lost, and nothing can bring it back.
+            let left = || {
+                let left = gain.remaining(&live, is_gone).filter(|_| !taken_out.is_empty())?;
+                lost.push(keyspace.name.as_str());
+                Some(left)
+            };
+            match gain.sources(topology, &live).or_else(left) {
                 Some(sources) => {
                     for source in sources.into_iter().filter(|source| *source != topology.here()) {
                         ranges.entry(source).or_default().push(gain.range.clone());
                     }
                 }
-                // What only the node had that is removed is lost, and nothing can bring it back.
-                None if is_about_a_dead_node && gain.natural.len() == 1 => lost.push(keyspace.name.as_str()),
                 None => {
                     return Err(format!(
                         "Unable to find sufficient sources for streaming range in keyspace {}: too few of its replicas \
@@ -139,7 +139,8 @@ fn parts(shard: &Shard, kind: &OperationKind, passed: &BTreeSet<Uuid>) -> Result
     }));
     lost.dedup();
     if !lost.is_empty() {
-        tracing::warn!("Ranges of these keyspaces had their only replica on a node that is dead: {}", lost.join(", "));
+        let names = lost.join(", ");
+        tracing::warn!("Too many replicas of ranges of these keyspaces are dead, so that writes may be lost: {names}");
     }
     Ok(parts)
 }
