@@ -16,7 +16,7 @@ use crate::gossip::{ClientPort, Gossip};
 use crate::heartbeat;
 use crate::http;
 use crate::internode::{NodeLinks, listener};
-use crate::node_state::NodeState;
+use crate::node_state::{LeavingState, NodeState};
 use runtime::sync::{Either, Latch, race};
 use runtime::{JoinHandle, Listener, ShardId};
 use shard::Shard;
@@ -163,6 +163,7 @@ impl Service {
         let scrapes = listener.map(|listener| runtime::spawn(http::serve(node.clone(), listener, stopping.clone())));
         let repairs = runtime::spawn(auto_repair::keep(node.clone(), stopping.clone()));
         let beats = runtime::spawn(heartbeat::keep(context.config.clone(), stopping.clone()));
+        let leaving = runtime::spawn(stop_when_left(node.clone(), stopping.clone()));
         node.serves_clients.set(listening.is_some());
         gossip.set_rpc_ready(listening.is_some());
         tracing::info!("Startup complete");
@@ -204,7 +205,7 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
-        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats]) {
+        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, leaving]) {
             task.await;
         }
         rounds.await;
@@ -293,4 +294,18 @@ impl Service {
 
 fn disk_failed() -> StopReason {
     StopReason { text: "the disk failed".into(), exit: Exit::DiskFailed }
+}
+
+/// Lets the node stop serving clients once it has left the ring, also if it goes on with that after a restart. While
+/// `decommission` is under way, the command does that itself.
+async fn stop_when_left(node: Rc<NodeState>, stopping: Latch) {
+    race(node.shard.left(), stopping.wait()).await;
+    if !node.has_left() || node.leaving.get() == LeavingState::UnderWay {
+        return;
+    }
+    if node.shard.has_departed(node.shard.host_id()) {
+        node.gossip.leave().await;
+    }
+    tracing::info!("DECOMMISSIONED");
+    node.drain.set();
 }

@@ -60,7 +60,7 @@ pub use messages::Message;
 pub use messages::admin::{HintChange, TableAnswer, TableVerb};
 pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
-pub use metadata::leaving::{AgreementStatus, RingError};
+pub use metadata::leaving::{AbortedOperation, AgreementStatus, RingError};
 pub use metadata::moving::RebuildRequest;
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};

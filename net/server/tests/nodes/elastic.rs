@@ -5,6 +5,7 @@ use super::*;
 use model::Consistency;
 
 const FOUR: NodeId = NodeId(4);
+const FIVE: NodeId = NodeId(5);
 const ROWS: i32 = 60;
 
 /// Starts these nodes of one core, and creates and fills a table with so many replicas.
@@ -320,6 +321,131 @@ fn d2_the_state_of_conditional_changes_moves_with_the_data() {
         // The next decision goes on from there.
         query(&mut client, &format!("UPDATE k.t SET b = 1 WHERE a = {} IF b = {}", own[0], own[0] + 1000)).await;
     });
+}
+
+/// Asks for a command on a node of its own, which goes on while the test looks. Its exit code and errors come in the
+/// end.
+fn ask_beside(sim: &mut Sim, node: NodeId, command: &str, arguments: &[&str]) -> Rc<RefCell<Option<(u8, String)>>> {
+    let request = Request {
+        command: command.to_owned(),
+        options: [("-f".to_owned(), String::new())].into(),
+        arguments: arguments.iter().map(|argument| (*argument).to_owned()).collect(),
+    };
+    let answer = Rc::<RefCell<Option<(u8, String)>>>::default();
+    let kept = answer.clone();
+    sim.start_node(NodeId(8), 1, move |_| {
+        let (request, kept) = (request.clone(), kept.clone());
+        async move {
+            if let Ok(answer) = admin::ask(Sim::address_of(node), &request).await {
+                *kept.borrow_mut() = Some((answer.exit, answer.err));
+            }
+        }
+    });
+    answer
+}
+
+/// The host ids of nodes by their addresses, as a node shows them.
+async fn host_id(through: NodeId, node: NodeId) -> String {
+    let status = tool(through, "status", &[], &[]).await;
+    let address = format!(" {} ", Sim::address_of(node));
+    let row = status.lines().find(|line| line.contains(&address)).expect("a row of the node");
+    row.split_whitespace().rev().nth(1).expect("a host id").to_owned()
+}
+
+/// Neither can fetch what it would gain by the removal of the other.
+#[test]
+fn two_nodes_that_are_dead_are_removed_together() {
+    let mut sim = filled(52, &[ONE, TWO, THREE, FOUR, FIVE], 3);
+    sim.crash(THREE);
+    sim.crash(FOUR);
+    let ids = Rc::new(RefCell::new(Vec::new()));
+    let seen = ids.clone();
+    run(&mut sim, move || {
+        let seen = seen.clone();
+        async move {
+            down(ONE, THREE).await;
+            down(ONE, FOUR).await;
+            down(TWO, FOUR).await;
+            down(FIVE, THREE).await;
+            *seen.borrow_mut() = vec![host_id(ONE, THREE).await, host_id(ONE, FOUR).await];
+        }
+    });
+    let ids = ids.borrow().clone();
+    let first = ask_beside(&mut sim, ONE, "removenode", &[&ids[0]]);
+    let second = ids[1].clone();
+    run(&mut sim, move || {
+        let second = second.clone();
+        async move {
+            while tool(ONE, "removenode", &[], &["status"]).await.contains("No token removals") {
+                runtime::sleep(Duration::from_millis(10)).await;
+            }
+            tool(ONE, "removenode", &[], &[&second]).await;
+            normal(ONE, &[ONE, TWO, FIVE]).await;
+            normal(FIVE, &[ONE, TWO, FIVE]).await;
+            assert_eq!(shown(ONE, Consistency::All).await, all());
+        }
+    });
+    until(&mut sim, "the first is answered too", || first.borrow().is_some());
+    assert_eq!(*first.borrow(), Some((0, String::new())));
+}
+
+#[test]
+fn a_node_that_was_killed_while_it_left_leaves_and_serves_no_clients_then() {
+    let mut sim = filled(53, &[ONE, TWO, THREE], 1);
+    sim.forget_reached();
+    ask_beside(&mut sim, THREE, "decommission", &[]);
+    while !sim.reached().contains("operation begun") {
+        assert!(sim.step());
+    }
+    sim.crash(THREE);
+    let began = begin(&mut sim, THREE, 1, config(THREE));
+    until(&mut sim, "it serves or has left", || began.serves() || !began.exits.borrow().is_empty());
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO]).await;
+        assert_eq!(shown(ONE, Consistency::One).await, all());
+        while Client::connect(at(THREE, 9042), None, 4).await.is_ok() {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+    });
+}
+
+#[test]
+fn what_cannot_end_is_aborted_by_the_operator() {
+    let mut sim = filled(54, &[ONE, TWO, THREE, FOUR], 1);
+    sim.crash(TWO);
+    run(&mut sim, || async {
+        down(ONE, TWO).await;
+        down(THREE, TWO).await;
+    });
+    // The dead one is to get ranges.
+    let leaves = ask_beside(&mut sim, THREE, "decommission", &[]);
+    run(&mut sim, || async {
+        let leaving = format!("UL {}", Sim::address_of(THREE));
+        while !letters(ONE).await.contains(&leaving) {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+        runtime::sleep(Duration::from_secs(20)).await;
+        let refused = async |command: &str, options: &[(&str, &str)]| {
+            let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+            let request = Request { command: command.to_owned(), options, arguments: Vec::new() };
+            let answer = admin::ask(Sim::address_of(ONE), &request).await.expect("it is answered");
+            assert_ne!(answer.exit, 0, "{command}");
+            format!("{}{}", answer.out, answer.err)
+        };
+        let id = host_id(ONE, THREE).await;
+        let told = refused("abortmove", &[("--node", &id)]).await;
+        assert!(told.contains(&format!("Can't abort move for node {id} since the state is LEAVING")), "{told}");
+        let told = refused("abortbootstrap", &[("--node", &id)]).await;
+        assert!(told.contains(&format!("Can't abort bootstrap for {id} - it is alive")), "{told}");
+        tool(THREE, "abortdecommission", &[], &[]).await;
+        let stays = format!("UN {}", Sim::address_of(THREE));
+        while !letters(ONE).await.contains(&stays) {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+    });
+    until(&mut sim, "the decommission is answered", || leaves.borrow().is_some());
+    let (exit, error) = leaves.borrow().clone().expect("answered");
+    assert!(exit != 0 && error.contains("aborted"), "{exit} {error}");
 }
 
 #[test]

@@ -126,11 +126,7 @@ impl Shard {
             // Else this node would wait for itself.
             drop(topology);
             let asked_now: BTreeSet<Uuid> = nodes.iter().map(|node| node.host_id).chain([self.host_id()]).collect();
-            // One that has come to life in between has not ended what it had begun itself.
-            passed = Some(match passed {
-                None => asked_now,
-                Some(before) => before.intersection(&asked_now).copied().collect(),
-            });
+            passed = Some(passed_by(passed, asked_now));
             let ask = |node| async move {
                 self.peers().call(&node, PeerLane::Urgent, Verb::EndOlder, &asked.encode(), deadline).await.is_ok()
             };
@@ -143,9 +139,28 @@ impl Shard {
     }
 }
 
+/// The nodes that pass a step, of those that have passed the one before, if there was one: one that has come to life in
+/// between has not ended what it had begun itself.
+fn passed_by(before: Option<BTreeSet<Uuid>>, asked_now: BTreeSet<Uuid>) -> BTreeSet<Uuid> {
+    match before {
+        None => asked_now,
+        Some(before) => before.intersection(&asked_now).copied().collect(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Such a node may still acknowledge writes that it has begun before; it must not be a source.
+    #[test]
+    fn d2_a_node_that_comes_to_life_between_the_steps_has_not_passed() {
+        let nodes = |ids: &[u128]| ids.iter().map(|id| Uuid::from_u128(*id)).collect::<BTreeSet<_>>();
+        let ended = passed_by(None, nodes(&[1, 2]));
+        assert_eq!(ended, nodes(&[1, 2]));
+        assert_eq!(passed_by(Some(ended.clone()), nodes(&[1, 2, 3])), nodes(&[1, 2]), "it came to life");
+        assert_eq!(passed_by(Some(ended), nodes(&[1])), nodes(&[1]), "it died");
+    }
 
     #[test]
     fn golden_bytes() {

@@ -44,6 +44,8 @@ const SEEN_TIMEOUT: Duration = Duration::from_secs(15);
 const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
 /// How long a node that joins waits for its turn: others may have much to fetch.
 const JOIN_TURN_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// Pause before a node that was stopped while it was leaving tries again to leave.
+const LEAVE_PAUSE: Duration = Duration::from_secs(5);
 /// How long a member that starts again waits to hear what it missed, and then for each step of making up for it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -73,6 +75,11 @@ impl Shard {
     /// Whether a node has left the cluster, as far as this core knows: shard 0 does.
     pub fn has_left(&self, host_id: Uuid) -> bool {
         self.metadata().current().left.contains(&host_id) || (host_id == self.host_id() && self.metadata().is_removed())
+    }
+
+    /// Waits until this node is no member any more. To be called on shard 0.
+    pub async fn left(&self) {
+        self.metadata().left(self.host_id()).await;
     }
 
     /// Whether a node has left by itself, as far as shard 0 has heard since it started; others have removed any other
@@ -419,10 +426,15 @@ async fn settle(shard: &Shard) -> Result<(), StartError> {
     }
 }
 
-/// Goes on with leaving the ring after a restart.
+/// Goes on with leaving the ring after a restart, until the node has left or its leaving was undone. Who waits for
+/// [`Shard::left`] then stops serving clients.
 async fn leave_further(shard: Shard) {
-    if let Err(error) = shard.decommission(true).await {
-        tracing::warn!(?error, "the node is leaving the ring as before");
+    while shard.member_state() == Some(MemberState::Leaving) && !shard.store().is_closing() {
+        match shard.decommission(true).await {
+            Ok(()) => return,
+            Err(error) => tracing::warn!(?error, "the node is leaving the ring as before, trying again"),
+        }
+        runtime::sleep(LEAVE_PAUSE).await;
     }
 }
 

@@ -12,7 +12,7 @@ use super::ring_operations::TURN_TIMEOUT;
 use crate::definitions;
 use crate::schema::local;
 use crate::shard_state::{ProposalError, Shard};
-use cluster::metadata::{Command, MemberState, OperationKind, Rejected, Stage};
+use cluster::metadata::{Command, MemberState, Metadata, OperationKind, Rejected, Stage};
 use cluster::topology::NodeIndex;
 use consensus::ProposeError;
 use runtime::Instant;
@@ -38,6 +38,25 @@ pub enum RingError {
     Unsupported(String),
     /// The cluster did not agree, or not in time.
     Failed(String),
+}
+
+/// What of a node is undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AbortedOperation {
+    /// It was leaving.
+    Leave,
+    /// It was moving.
+    Move,
+}
+
+impl AbortedOperation {
+    /// Cassandra's word for it.
+    fn name(self) -> &'static str {
+        match self {
+            AbortedOperation::Leave => "decommission",
+            AbortedOperation::Move => "move",
+        }
+    }
 }
 
 /// What this node knows of the agreement of the cluster.
@@ -119,8 +138,11 @@ impl Shard {
         if let Some(id) = id {
             self.operation_received(id).await;
         }
-        if !self.has_given_up_its_ranges() {
-            let text = "another operation has taken the place of this one, and the others may lack data of this node";
+        if !has_given_up_its_ranges(&self.metadata().current(), host_id) {
+            let text = match self.member_state() {
+                Some(MemberState::Normal) => "the decommission was aborted",
+                _ => "another operation has taken the place of this one, and the others may lack data of this node",
+            };
             return Err(RingError::Failed(text.into()));
         }
         tracing::info!("LEAVING: streaming hints to other nodes");
@@ -142,19 +164,6 @@ impl Shard {
             self.metadata().set_removed();
         }
         Ok(())
-    }
-
-    /// Whether the others have all that this node, which is leaving, has. While it stood still, they may have taken it
-    /// for dead and begun to remove it; then they still fetch what they gain, and it must not go before.
-    fn has_given_up_its_ranges(&self) -> bool {
-        let (metadata, host_id) = (self.metadata().current(), self.host_id());
-        match metadata.operation_of(host_id) {
-            Some((_, operation)) => {
-                matches!(operation.kind, OperationKind::Leave { .. }) && operation.stage == Stage::Settled
-            }
-            // One that began to leave before leaving moved data has no operation.
-            None => metadata.members.get(&host_id).is_none_or(|own| own.state == MemberState::Leaving),
-        }
     }
 
     /// Waits until this node, which is leaving, is no voter of the metadata log any more: a voter that went would take
@@ -217,6 +226,62 @@ impl Shard {
         };
         self.operation_received(id).await;
         Ok(())
+    }
+
+    /// Undoes what an operator has begun with a node, this one if none is given, and what has not been read from its
+    /// new places yet: its leaving or its move. To be called on shard 0.
+    ///
+    /// # Errors
+    /// No such operation is under way, it cannot be undone any more, or the cluster does not agree.
+    pub async fn abort_operation(&self, node: Option<Uuid>, aborted: AbortedOperation) -> Result<(), RingError> {
+        let host_id = node.unwrap_or(self.host_id());
+        let metadata = self.metadata().current();
+        let member = metadata.members.get(&host_id);
+        let state = member.ok_or_else(|| RingError::Failed(format!("Host ID {host_id} not found.")))?.state;
+        let is_it = |kind: &OperationKind| match aborted {
+            AbortedOperation::Leave => matches!(kind, OperationKind::Leave { .. }),
+            AbortedOperation::Move => matches!(kind, OperationKind::Move { .. }),
+        };
+        let (what, found) = (aborted.name(), metadata.operation_of(host_id).filter(|(_, found)| is_it(&found.kind)));
+        let Some((id, operation)) = found else {
+            return Err(RingError::Failed(format!(
+                "Can't abort {what} for node {host_id} since the state is {}",
+                format!("{state:?}").to_uppercase()
+            )));
+        };
+        if operation.stage != Stage::Fetching {
+            let text = format!("Can't abort {what} for node {host_id}: its data is read from where it has come to");
+            return Err(RingError::Failed(text));
+        }
+        let abort = Command::Abort { operation: id };
+        self.metadata().propose(&abort, runtime::now().after(STEP_TIMEOUT)).await.map(drop).map_err(RingError::from)
+    }
+
+    /// Makes the cluster forget a node that is down and has not joined yet. To be called on shard 0.
+    ///
+    /// # Errors
+    /// It is no such node, or the cluster does not agree.
+    pub async fn abort_bootstrap(&self, host_id: Uuid) -> Result<(), RingError> {
+        let metadata = self.metadata().current();
+        let member = metadata.members.get(&host_id);
+        let state = member.ok_or_else(|| RingError::Failed(format!("Host ID {host_id} not found.")))?.state;
+        if self.is_live(host_id) {
+            return Err(RingError::Failed(format!("Can't abort bootstrap for {host_id} - it is alive")));
+        }
+        let is_switched = metadata.operation_of(host_id).is_some_and(|(_, found)| found.stage != Stage::Fetching);
+        if state != MemberState::Joining || is_switched {
+            return Err(RingError::Failed(format!(
+                "Can't abort bootstrap for node {host_id} since the state is {}",
+                format!("{state:?}").to_uppercase()
+            )));
+        }
+        self.remove(host_id, runtime::now().after(STEP_TIMEOUT)).await
+    }
+
+    /// The host id of the member at an address.
+    pub fn member_at(&self, address: IpAddr) -> Option<Uuid> {
+        let metadata = self.metadata().current();
+        metadata.members.iter().find(|(_, member)| member.address.ip() == address).map(|(id, _)| *id)
     }
 
     /// Ends the removal of nodes that are down without waiting for the data that others gain by it. Returns the host
@@ -313,5 +378,64 @@ impl Shard {
             }
         }
         Ok(())
+    }
+}
+
+/// Whether the others have all that a node has that is leaving. While it stood still, they may have taken it for dead
+/// and begun to remove it; then they still fetch what they gain, and it must not go before.
+fn has_given_up_its_ranges(metadata: &Metadata, host_id: Uuid) -> bool {
+    match metadata.operation_of(host_id) {
+        Some((_, operation)) => {
+            matches!(operation.kind, OperationKind::Leave { .. }) && operation.stage == Stage::Settled
+        }
+        // One that began to leave before leaving moved data has no operation.
+        None => metadata.members.get(&host_id).is_none_or(|own| own.state == MemberState::Leaving),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cluster::metadata::{Member, Operation};
+    use std::sync::Arc;
+
+    fn metadata(state: MemberState, operation: Option<(OperationKind, Stage)>) -> Metadata {
+        let member = Member {
+            state,
+            address: ([127, 0, 0, 1], 7000).into(),
+            native_address: ([127, 0, 0, 1], 9042).into(),
+            data_center: "dc".into(),
+            rack: "r".into(),
+            tokens: vec!["5".into()],
+            shards: 1,
+            ignore_msb: 12,
+            release_version: "5.0.9".into(),
+            messages: (1, 1),
+            features: 0,
+        };
+        let operation =
+            operation.map(|(kind, stage)| (3, Operation { kind, since: 3, receivers: BTreeSet::new(), stage }));
+        Metadata {
+            members: [(Uuid::from_u128(1), Arc::new(member))].into(),
+            operations: operation.into_iter().collect(),
+            ..Metadata::default()
+        }
+    }
+
+    /// A removal by others that overtakes the leaving fetches what the node still has.
+    #[test]
+    fn d8_a_node_does_not_go_before_the_others_have_what_it_has() {
+        let host_id = Uuid::from_u128(1);
+        let may_go = |state, operation| has_given_up_its_ranges(&metadata(state, operation), host_id);
+        let leaves = |stage| Some((OperationKind::Leave { host_id }, stage));
+        let is_removed = |stage| Some((OperationKind::Remove { host_id }, stage));
+        assert!(may_go(MemberState::Leaving, leaves(Stage::Settled)));
+        for stage in [Stage::Fetching, Stage::Switched] {
+            assert!(!may_go(MemberState::Leaving, leaves(stage)), "{stage:?}");
+            assert!(!may_go(MemberState::Leaving, is_removed(stage)), "overtaken, {stage:?}");
+        }
+        assert!(!may_go(MemberState::Normal, None), "it was undone");
+        assert!(may_go(MemberState::Leaving, None), "begun by an earlier version");
+        assert!(has_given_up_its_ranges(&Metadata::default(), host_id), "it is gone already");
     }
 }

@@ -171,6 +171,49 @@ mod tests {
         schema
     }
 
+    /// A node that is too far behind for the log, while another one joins, must send it every write.
+    #[test]
+    fn d8_a_snapshot_has_the_pending_replicas_of_a_join() {
+        use crate::operations::ring_changes::changes_of;
+        use cluster::metadata::{Command, Member, MemberState, OperationKind};
+        let id = Uuid::from_u128;
+        let member = |number: u8| Member {
+            state: MemberState::Normal,
+            address: ([127, 0, 0, number], 7000).into(),
+            native_address: ([127, 0, 0, number], 9042).into(),
+            data_center: "dc".into(),
+            rack: "r".into(),
+            tokens: vec![number.to_string()],
+            shards: 1,
+            ignore_msb: 12,
+            release_version: "5.0.9".into(),
+            messages: (1, 1),
+            features: 0,
+        };
+        let mut metadata = metadata();
+        (metadata.cluster_id, metadata.partitioner) = (id(9), "Murmur3Partitioner".into());
+        metadata.members.insert(id(1), Arc::new(member(1)));
+        let commands = [
+            Command::Join { host_id: id(2), member: Box::new(member(2)) },
+            Command::Begin {
+                kind: OperationKind::Join { host_id: id(2) },
+                receivers: [id(2)].into(),
+                members_epoch: 1,
+                schema_version: metadata.schema_version,
+            },
+        ];
+        for (epoch, command) in (1..).zip(&commands) {
+            metadata.apply(epoch, command).expect("taken");
+        }
+        let schema = schema(&[sample()]);
+        let restored = Snapshot::decode(&schema, &Snapshot::encode(&metadata, &schema)).expect("well-formed").metadata;
+        assert_eq!(restored, metadata);
+        let changes = changes_of(&restored, Partitioner::Murmur3);
+        let tokens: Vec<usize> = changes.next_tokens.iter().map(Vec::len).collect();
+        assert_eq!(tokens, [1, 1], "the joining one gets writes");
+        assert_eq!(restored.nodes().iter().map(|node| node.tokens.len()).collect::<Vec<_>>(), [1, 0], "and no reads");
+    }
+
     #[test]
     fn a_schema_that_is_behind_catches_up() {
         let (full, mut other, mut bare) = (sample(), sample(), sample());

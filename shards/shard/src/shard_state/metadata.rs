@@ -90,6 +90,13 @@ impl MetadataLog {
     /// Takes the word of the others that this node is no member any more.
     pub(crate) fn set_removed(&self) {
         self.removed.set(true);
+        self.applied.notify();
+    }
+
+    /// Waits until this node, which has this host id, is no member any more.
+    pub(crate) async fn left(&self, host_id: Uuid) {
+        let has_left = || self.removed.get() || self.current.borrow().left.contains(&host_id);
+        self.applied.wait(|| has_left().then_some(())).await;
     }
 
     /// Waits until this node has applied the entry at `epoch`.

@@ -4,6 +4,36 @@ use super::{Arguments, Choice, Command};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
+        name: "abortbootstrap",
+        about: "Abort a failed bootstrap",
+        options: &[
+            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
+            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "abortdecommission",
+        about: "Abort an in-progress decommission",
+        options: &[
+            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
+            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "abortmove",
+        about: "Abort an in-progress move",
+        options: &[
+            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
+            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "assassinate",
         about: "Forcefully remove a dead node without re-replicating any data. Use as a last resort if you cannot removenode",
         options: &[],

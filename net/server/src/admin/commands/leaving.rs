@@ -1,11 +1,12 @@
 //! Commands that take nodes into the ring, out of it and to another place of it: `join`, `decommission`, `removenode`,
-//! `assassinate`, `move`, `rebuild`; and `recoveragreement`, which Cassandra does not have.
+//! `assassinate`, `move`, `rebuild`; `abortbootstrap`, `abortdecommission` and `abortmove`, which Cassandra has from
+//! version 6 on; and `recoveragreement`, which Cassandra does not have.
 
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::{LeavingState, NodeState};
 use cluster::metadata::MemberState;
-use shard::{RebuildRequest, RingError};
+use shard::{AbortedOperation, RebuildRequest, RingError};
 use std::net::IpAddr;
 use uuid::Uuid;
 
@@ -132,6 +133,31 @@ pub(crate) async fn assassinate(node: &NodeState, request: &Request) -> Result<(
     let (address, token) = node.shard.assassinate(address).await.map_err(failed)?;
     node.gossip.assassinate(address, &token);
     Ok(())
+}
+
+/// The node that a command names by `--node ID` or `--ip ADDRESS`.
+fn named(node: &NodeState, request: &Request) -> Result<Option<Uuid>, CommandError> {
+    if let Some(text) = request.option("--node") {
+        let host_id = text.parse().map_err(|_| CommandError::Usage(format!("Invalid UUID string: {text}")))?;
+        return Ok(Some(host_id));
+    }
+    let Some(text) = request.option("--ip") else { return Ok(None) };
+    let unknown = || CommandError::Failed(format!("{text}: Name or service not known"));
+    let address: IpAddr = text.parse().map_err(|_| unknown())?;
+    node.shard.member_at(address).map(Some).ok_or_else(unknown)
+}
+
+/// `abortbootstrap`: the cluster forgets a node that is down and has not joined yet.
+pub(crate) async fn abort_bootstrap(node: &NodeState, request: &Request) -> Result<(), CommandError> {
+    let Some(host_id) = named(node, request)? else {
+        return usage("Either --node or --ip needs to be set");
+    };
+    node.shard.abort_bootstrap(host_id).await.map_err(failed)
+}
+
+/// `abortdecommission`, `abortmove`: what a node has begun, this one if none is named, is undone.
+pub(crate) async fn abort(node: &NodeState, request: &Request, aborted: AbortedOperation) -> Result<(), CommandError> {
+    node.shard.abort_operation(named(node, request)?, aborted).await.map_err(failed)
 }
 
 /// `recoveragreement --force`: makes the members that are alive those that vote.

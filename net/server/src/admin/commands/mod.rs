@@ -28,7 +28,7 @@ mod upgrade;
 use crate::admin::error::CommandError;
 use crate::admin::protocol::{FOLLOW, Request};
 use crate::node_state::NodeState;
-use shard::HintChange;
+use shard::{AbortedOperation, HintChange};
 
 /// Runs the command that the request names.
 pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
@@ -72,6 +72,9 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "bootstrap" => leaving::bootstrap(node, request, out),
         "removenode" => leaving::remove_node(node, request, out).await,
         "assassinate" => leaving::assassinate(node, request).await,
+        "abortbootstrap" => leaving::abort_bootstrap(node, request).await,
+        "abortdecommission" => leaving::abort(node, request, AbortedOperation::Leave).await,
+        "abortmove" => leaving::abort(node, request, AbortedOperation::Move).await,
         "recoveragreement" => leaving::recover(node, request, out).await,
         "repair" => repair::repair(node, request, out).await,
         "repair_admin" => repair::administer(node, request, out).await,
