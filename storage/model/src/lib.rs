@@ -14,6 +14,7 @@
 //! Invariants: no I/O, no clock, no randomness, no hash seeds of the process; bytes from outside give typed errors and
 //! never panic.
 
+pub mod access;
 #[doc(hidden)]
 pub mod arbitrary;
 pub mod clustering;
