@@ -28,6 +28,7 @@
 
 pub mod blocking;
 pub mod buffer;
+mod calculation;
 mod class;
 mod context;
 mod counts;
@@ -59,6 +60,7 @@ pub mod time;
 pub mod uring;
 
 pub use buffer::AlignedBuf;
+pub use calculation::calculate;
 pub use class::Class;
 pub use executor::{JoinHandle, set_shares, shares_of, spawn, spawn_in, yield_if_needed, yield_now};
 pub use file::File;

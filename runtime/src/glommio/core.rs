@@ -78,7 +78,7 @@ impl Reactor {
 impl Core {
     pub(super) fn new(node: Arc<Node<Doorbell>>, shard: ShardId) -> io::Result<Rc<Core>> {
         Ok(Rc::new(Core {
-            system: Shard::new(node.helpers.clone())?,
+            system: Shard::new(node.helpers.clone(), node.calculators.clone())?,
             node,
             shard,
             signal: StopSignal::default(),

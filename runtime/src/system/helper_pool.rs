@@ -1,6 +1,7 @@
-//! A bounded pool of threads for calls that block: directory listings, small files, locks.
+//! Bounded pools of threads: one for calls that block (directory listings, small files, locks), and one for long
+//! calculations.
 //!
-//! A job runs on one of the node's few helper threads; its result wakes the waiting task through the executor's inbox.
+//! A job runs on one of the pool's few threads; its result wakes the waiting task through the executor's inbox.
 
 use crate::context;
 use std::future::Future;
@@ -15,6 +16,15 @@ type Job = Box<dyn FnOnce() + Send>;
 /// The queue of jobs; `None` ends one helper.
 pub(crate) type JobQueue = flume::Sender<Option<Job>>;
 
+/// How much of a CPU the threads of a pool get beside others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Priority {
+    /// As much as shards.
+    Normal,
+    /// What shards leave, and a small share.
+    Low,
+}
+
 /// The most jobs that may wait for a helper of the node; one more is refused.
 const QUEUE_MAX: usize = 256;
 
@@ -24,12 +34,17 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    pub(super) fn start(threads: usize) -> io::Result<Pool> {
+    /// Starts `threads` threads, whose names begin with `name`. Those of lower `priority` do not keep shards from their
+    /// CPUs.
+    pub(super) fn start(threads: usize, name: &str, priority: Priority) -> io::Result<Pool> {
         let (queue, jobs) = flume::bounded::<Option<Job>>(QUEUE_MAX);
         let mut pool = Pool { queue, threads: Vec::with_capacity(threads) };
         for index in 0..threads {
             let jobs = jobs.clone();
-            let thread = std::thread::Builder::new().name(format!("helper-{index}")).spawn(move || {
+            let thread = std::thread::Builder::new().name(format!("{name}-{index}")).spawn(move || {
+                if priority == Priority::Low {
+                    super::thread::lower_priority();
+                }
                 while let Ok(Some(job)) = jobs.recv() {
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(job)) {
                         super::thread::abort(&format!("helper {index}"), &*panic);
@@ -71,6 +86,14 @@ struct Shared<T> {
 /// if the future is dropped.
 pub(crate) async fn run<T: Send + 'static>(blocking: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
     let running = context::with(|c| call(&c.system().helpers, blocking));
+    running.await
+}
+
+/// Runs a long calculation on a thread of its own pool, see [`run`].
+pub(crate) async fn calculate<T: Send + 'static>(
+    calculation: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> io::Result<T> {
+    let running = context::with(|c| call(&c.system().calculators, calculation));
     running.await
 }
 
@@ -122,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_refuses_one_more() {
-        let pool = Pool::start(1).unwrap();
+        let pool = Pool::start(1, "test", Priority::Low).unwrap();
         let (started, running) = mpsc::channel();
         let (release, released) = mpsc::channel::<()>();
         let queue = pool.queue();

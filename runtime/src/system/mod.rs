@@ -36,14 +36,21 @@ pub(crate) struct Shard {
     pub(crate) hooks: mesh::Hooks,
     pub(crate) admission: admission::Admission,
     pub(crate) helpers: helper_pool::JobQueue,
+    pub(crate) calculators: helper_pool::JobQueue,
     random: RefCell<Rng>,
 }
 
 impl Shard {
     /// Creates the parts of a shard of the node whose helpers serve `helpers`. Fails if the system has no random bytes.
-    pub(crate) fn new(helpers: helper_pool::JobQueue) -> io::Result<Shard> {
+    pub(crate) fn new(helpers: helper_pool::JobQueue, calculators: helper_pool::JobQueue) -> io::Result<Shard> {
         let random = RefCell::new(Rng::new(seed()?));
-        Ok(Shard { hooks: mesh::Hooks::default(), admission: admission::Admission::default(), helpers, random })
+        Ok(Shard {
+            hooks: mesh::Hooks::default(),
+            admission: admission::Admission::default(),
+            helpers,
+            calculators,
+            random,
+        })
     }
 
     pub(crate) fn random(&self) -> u64 {

@@ -29,6 +29,7 @@ pub(crate) struct Node<B> {
     pub(crate) stopped: Barrier,
     pub(crate) spin: Duration,
     pub(crate) helpers: JobQueue,
+    pub(crate) calculators: JobQueue,
     /// Nanoseconds from the monotonic clock to the wall clock.
     wall_offset: i128,
 }
@@ -42,7 +43,7 @@ struct Peer<B> {
 
 impl<B: Bell> Node<B> {
     /// Creates a node with one shard per bell.
-    pub(crate) fn new(options: &Options, bells: Vec<B>, helpers: JobQueue) -> Node<B> {
+    pub(crate) fn new(options: &Options, bells: Vec<B>, helpers: JobQueue, calculators: JobQueue) -> Node<B> {
         let shards = bells.len();
         Node {
             peers: bells.into_iter().map(|bell| Peer { sleeping: AtomicBool::new(false), bell }).collect(),
@@ -51,6 +52,7 @@ impl<B: Bell> Node<B> {
             stopped: Barrier::new(shards),
             spin: options.spin,
             helpers,
+            calculators,
             wall_offset: clock(libc::CLOCK_REALTIME) as i128 - clock(libc::CLOCK_MONOTONIC) as i128,
         }
     }

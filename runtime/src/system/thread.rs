@@ -1,6 +1,6 @@
 //! The threads of a node: one per shard, and those of the helper pool.
 
-use super::helper_pool;
+use super::helper_pool::{self, Priority};
 use super::node::{Bell, Node};
 use super::signal::Blocked;
 use crate::ids::ShardId;
@@ -28,6 +28,11 @@ impl Default for Options {
     }
 }
 
+/// Threads for long calculations of the whole node.
+const CALCULATORS: usize = 2;
+/// How much lower than others their priority is, as `nice` counts.
+const CALCULATORS_NICE: libc::c_int = 5;
+
 /// Bytes of stack of a shard's thread; they are reserved, not touched.
 const STACK_BYTES: usize = 8 << 20;
 
@@ -51,8 +56,9 @@ pub(crate) fn run<B: Bell, T: Send + 'static>(
     let _blocked = Blocked::new()?;
     raise_open_files_limit();
     let bells = (0..options.shards).map(|_| bell()).collect::<io::Result<Vec<B>>>()?;
-    let helpers = helper_pool::Pool::start(options.helpers.max(1))?;
-    let node = Arc::new(Node::new(&options, bells, helpers.queue()));
+    let helpers = helper_pool::Pool::start(options.helpers.max(1), "helper", Priority::Normal)?;
+    let calculators = helper_pool::Pool::start(CALCULATORS, "calculator", Priority::Low)?;
+    let node = Arc::new(Node::new(&options, bells, helpers.queue(), calculators.queue()));
     let shard = Arc::new(shard);
     let mut threads = Vec::with_capacity(options.shards);
     let mut failure = None;
@@ -83,6 +89,7 @@ pub(crate) fn run<B: Bell, T: Send + 'static>(
     }
     drop(node);
     helpers.stop();
+    calculators.stop();
     match failure {
         Some(e) => Err(e),
         None => Ok(results),
@@ -106,6 +113,13 @@ fn raise_open_files_limit() {
     if result != 0 {
         tracing::warn!("the limit of open files stays as it is: {}", io::Error::last_os_error());
     }
+}
+
+/// Gives the current thread a lower priority than others; as it was before if the system does not allow it.
+#[expect(unsafe_code, reason = "priorities of threads have no safe wrapper")]
+pub(super) fn lower_priority() {
+    // SAFETY: the call takes numbers only. On Linux it is about the calling thread alone.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, CALCULATORS_NICE) };
 }
 
 /// Pins the current thread to a CPU, if one is given.

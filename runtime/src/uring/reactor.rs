@@ -83,7 +83,7 @@ impl Reactor {
             buffers,
             operations: RefCell::default(),
             dirty: DirtyList::default(),
-            system: Shard::new(node.helpers.clone())?,
+            system: Shard::new(node.helpers.clone(), node.calculators.clone())?,
             spin: Spin::new(node.spin),
             node,
             shard,
