@@ -80,6 +80,8 @@ pub struct Decoder {
     lowest: Version,
     /// The version agreed by STARTUP.
     agreed: Option<Version>,
+    /// Whether the client may send long messages: once it is let in.
+    is_trusted: bool,
     /// Whether envelopes come in segments, and whether those have compression.
     segmented: bool,
     compressed: bool,
@@ -122,6 +124,7 @@ impl Decoder {
             side,
             lowest,
             agreed: None,
+            is_trusted: false,
             segmented: false,
             compressed: false,
             input: BytesMut::new(),
@@ -136,8 +139,19 @@ impl Decoder {
     /// Tells the decoder that STARTUP has succeeded: the limits rise, other versions are refused, version 5 goes on in
     /// segments. Either side has to call it before it decodes what follows READY.
     pub fn agree(&mut self, version: Version) {
+        self.agree_before_login(version);
+        self.admit();
+    }
+
+    /// As [`Decoder::agree`], but the limits stay until [`Decoder::admit`], because the client has yet to log in.
+    pub fn agree_before_login(&mut self, version: Version) {
         self.agreed = Some(version);
         self.segmented = version >= Version::V5;
+    }
+
+    /// Tells the decoder that the client is let in: the limits rise.
+    pub fn admit(&mut self) {
+        self.is_trusted = true;
     }
 
     /// Tells the decoder that STARTUP has agreed on LZ4 in a version with segments.
@@ -363,7 +377,7 @@ impl Decoder {
 
     /// A refused envelope. Before STARTUP has succeeded an oversized body is not even skipped: the connection closes.
     fn refuse(&self, header: AnswerHeader, failure: Failure, head: usize, len: u32) -> Scan {
-        let close = self.side == Side::Client || (self.agreed.is_none() && head + len as usize > UNREADY_BYTES_MAX);
+        let close = self.side == Side::Client || (!self.is_trusted && head + len as usize > UNREADY_BYTES_MAX);
         Scan::Refused(Refusal { header, failure, close }, head, len as u64)
     }
 
@@ -374,7 +388,7 @@ impl Decoder {
         if self.side == Side::Client {
             return (len > RESPONSE_BYTES_MAX).then(|| Failure::protocol(format!("Response of {len} bytes")));
         }
-        let max = if self.agreed.is_some() { ENVELOPE_BYTES_MAX } else { UNREADY_BYTES_MAX };
+        let max = if self.is_trusted { ENVELOPE_BYTES_MAX } else { UNREADY_BYTES_MAX };
         if self.segmented {
             return (len > max).then(|| {
                 Failure::invalid(format!("CQL Message of size {len} bytes exceeds allowed maximum of {max} bytes"))

@@ -192,6 +192,11 @@ pub fn ready(out: &mut Vec<u8>, to: To) {
     put(out, to, Opcode::Ready, &[], |_| {});
 }
 
+/// Appends AUTHENTICATE, which asks for a token in the way of an authenticator.
+pub fn authenticate(out: &mut Vec<u8>, to: To, authenticator: &str) {
+    put(out, to, Opcode::Authenticate, &[], |out| put_string(out, authenticator));
+}
+
 /// Appends AUTH_SUCCESS without a token.
 pub fn auth_success(out: &mut Vec<u8>, to: To) {
     put(out, to, Opcode::AuthSuccess, &[], |out| put_bytes(out, None));
