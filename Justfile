@@ -55,6 +55,11 @@ counts:
 oracle:
     cargo test -p server --test cql -- --ignored --nocapture recorded_answers_are_cassandras
 
+# The text cases with several users on a real Cassandra that has PasswordAuthenticator, CassandraAuthorizer and
+# CassandraNetworkAuthorizer. HELENUS_ORACLE=record rewrites the answers.
+oracle-access:
+    cargo test -p server --test cql -- --ignored --nocapture --test-threads 1 recorded_answers_to_users_are_cassandras recorded_matrix_of_grants_is_cassandras
+
 # The text cases for three nodes on a real Cassandra. HELENUS_ORACLE=record rewrites the answers.
 oracle-three-nodes:
     cargo test -p server --test three_nodes -- --ignored --nocapture recorded_answers_are_cassandras

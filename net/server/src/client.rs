@@ -149,23 +149,50 @@ pub struct Client {
 impl Client {
     /// Connects from `source`, or from any port, and sends OPTIONS and STARTUP in `version` (4 or 5).
     pub async fn connect(address: SocketAddr, source: Option<SocketAddr>, version: u8) -> io::Result<Client> {
-        let version = Version::from_number(version).ok_or_else(|| broken("no such protocol version"))?;
+        match Client::connect_with(address, source, version, None).await {
+            Ok(client) => Ok(client),
+            Err(CallError::Broken(error)) => Err(error),
+            Err(CallError::Failure { text, .. }) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text)),
+        }
+    }
+
+    /// As [`Client::connect`], and logs in with the name of a role and its password if the server asks for them.
+    pub async fn connect_as(address: SocketAddr, version: u8, name: &str, password: &str) -> Result<Client, CallError> {
+        Client::connect_with(address, None, version, Some((name, password))).await
+    }
+
+    async fn connect_with(
+        address: SocketAddr,
+        source: Option<SocketAddr>,
+        version: u8,
+        credentials: Option<(&str, &str)>,
+    ) -> Result<Client, CallError> {
+        let refused = |text: &str| CallError::Broken(broken(text));
+        let version = Version::from_number(version).ok_or_else(|| refused("no such protocol version"))?;
         let mut client = Client {
-            stream: Stream::connect(address, source).await?,
+            stream: Stream::connect(address, source).await.map_err(CallError::Broken)?,
             decoder: Decoder::client(),
             version,
             next_stream: 0,
             events: VecDeque::new(),
             supported: Vec::new(),
         };
-        match client.call_plain(&Request::Options).await? {
+        match client.call_plain(&Request::Options).await.map_err(CallError::Broken)? {
             Response::Supported(options) => client.supported = options,
-            other => return Err(broken(&format!("OPTIONS answered {other:?}"))),
+            other => return Err(refused(&format!("OPTIONS answered {other:?}"))),
         }
         let startup = Request::Startup(vec![("CQL_VERSION", "3.0.0"), ("DRIVER_NAME", "helenus")]);
-        match client.call_plain(&startup).await? {
-            Response::Ready => client.decoder.agree(version),
-            other => return Err(broken(&format!("STARTUP answered {other:?}"))),
+        match (client.call_plain(&startup).await.map_err(CallError::Broken)?, credentials) {
+            (Response::Ready, _) => client.decoder.agree(version),
+            (Response::Authenticate(_), Some((name, password))) => {
+                client.decoder.agree(version);
+                let token = format!("\0{name}\0{password}");
+                match client.call(&Request::AuthResponse(Some(token.as_bytes()))).await?.response {
+                    Response::AuthSuccess => {}
+                    other => return Err(refused(&format!("AUTH_RESPONSE answered {other:?}"))),
+                }
+            }
+            (other, _) => return Err(refused(&format!("STARTUP answered {other:?}"))),
         }
         Ok(client)
     }

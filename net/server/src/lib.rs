@@ -4,7 +4,7 @@
 //! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
 //! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
 //! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`;
-//! `auto_repair` repairs tables without an operator.
+//! `auto_repair` repairs tables without an operator; `first_superuser` lets the first client log in.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 
@@ -18,6 +18,7 @@ pub mod cql;
 pub mod data_dirs;
 mod disk_policy;
 mod exit;
+mod first_superuser;
 mod gossip;
 mod heartbeat;
 pub mod http;

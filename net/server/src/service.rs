@@ -12,6 +12,7 @@ use crate::cql::context::Context;
 use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::exit::{Exit, StopReason};
+use crate::first_superuser;
 use crate::gossip::{ClientPort, Gossip};
 use crate::heartbeat;
 use crate::http;
@@ -147,6 +148,7 @@ impl Service {
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
             gossip.settle().await;
+            first_superuser::provide(&context.shard, &context.config, &stopping).await;
             let plain = self.bind(context.config.node.native_port).await?;
             let aware = self.bind(context.config.shard_aware_port).await?;
             context.shard_aware_port.set(aware.local_address().port());

@@ -23,8 +23,16 @@
 //!    with `CASSANDRA` as `cql/cassandra.rs` says `cargo test -p server --test cql -- --ignored
 //!    recorded_answers_are_cassandras`. With `HELENUS_ORACLE=record` the files are rewritten with Cassandra's answers;
 //!    `HELENUS_ORACLE_FILES` selects files by name without `.cql`, separated by commas.
+//! 5. `recorded_answers_to_users`: a simulated node whose clients log in gives the recorded answers of the cases in
+//!    `tests/cql/access`, where `@as name password` says who sends a statement and those that follow;
+//!    `recorded_answers_to_users_are_cassandras`: so does a real Cassandra with `PasswordAuthenticator`,
+//!    `CassandraAuthorizer` and `CassandraNetworkAuthorizer`.
 #![allow(clippy::disallowed_methods, clippy::print_stdout, reason = "reads and records case files")]
 
+#[path = "cql/access.rs"]
+mod access;
+#[path = "cql/access_matrix.rs"]
+mod access_matrix;
 #[path = "cql/case.rs"]
 mod case;
 #[path = "cql/cassandra.rs"]
@@ -82,6 +90,79 @@ fn recorded_answers() {
         }
         assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));
     }
+}
+
+fn access_files() -> Vec<PathBuf> {
+    case::files_in(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cql/access"))
+}
+
+/// Every case with several users on the simulated node, with one and with three shards.
+#[test]
+fn recorded_answers_to_users() {
+    for shards in [1, 3] {
+        let mut wrong = Vec::new();
+        for path in access_files() {
+            let file = load(&path);
+            let answers = play::access_on_simulated_node(&file, shards);
+            wrong.extend(file.differences(&answers, &path, true));
+        }
+        assert!(wrong.is_empty(), "{} shards, {} answers differ:\n{}", shards, wrong.len(), wrong.join("\n"));
+    }
+}
+
+const MATRIX: &str = "tests/cql/access/matrix.txt";
+
+/// Every statement with every permission on every resource, on a simulated node.
+#[test]
+fn recorded_matrix_of_grants() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX);
+    let recorded = std::fs::read_to_string(path).expect("readable");
+    assert!(access_matrix::cells() >= 5_000, "{} cells", access_matrix::cells());
+    let options = ["authenticator=PasswordAuthenticator", "authorizer=CassandraAuthorizer"].map(str::to_owned);
+    let answers = node::with_configured_nodes(&options, &[1], access_matrix::play);
+    let wrong: Vec<String> = recorded
+        .split("\n\n")
+        .zip(answers.split("\n\n"))
+        .filter(|(want, got)| want != got)
+        .map(|(want, got)| format!("want\n{want}\ngot\n{got}"))
+        .collect();
+    assert!(wrong.is_empty() && recorded.len() == answers.len(), "{}", wrong.join("\n\n"));
+}
+
+/// The same on a real Cassandra whose clients log in.
+#[test]
+#[ignore = "needs Cassandra: just oracle-access"]
+fn recorded_matrix_of_grants_is_cassandras() {
+    let cassandra = Cassandra::start();
+    let answers = play::matrix_on_server(cassandra.address());
+    cassandra.stop();
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(MATRIX);
+    if std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record") {
+        std::fs::write(&path, &answers).expect("writable");
+    }
+    let recorded = std::fs::read_to_string(path).expect("readable");
+    assert!(recorded == answers, "Cassandra answers\n{answers}");
+}
+
+/// The same cases on a real Cassandra whose clients log in.
+#[test]
+#[ignore = "needs Cassandra: just oracle-access"]
+fn recorded_answers_to_users_are_cassandras() {
+    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
+    let cassandra = Cassandra::start();
+    let mut wrong = Vec::new();
+    for path in access_files() {
+        let mut file = load(&path);
+        let answers = play::access_on_server(&file, cassandra.address());
+        if recording {
+            file.record(&answers);
+            std::fs::write(&path, file.print()).expect("writable");
+        } else {
+            wrong.extend(file.differences(&answers, &path, false));
+        }
+    }
+    cassandra.stop();
+    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// Every case that is not about the number of nodes on three simulated nodes of one, two and three cores, at QUORUM.

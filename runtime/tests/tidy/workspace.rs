@@ -163,7 +163,7 @@ pub(crate) const CRATES: &[Crate] = &[
         modules_in_cycles: 0,
         layers: &[
             &["verbs"],
-            &["guards", "paxos", "ports", "query_trace", "rows", "statements"],
+            &["guards", "paxos", "ports", "query_trace", "roles", "rows", "statements"],
             &["config", "metrics", "request"],
             &["schema"],
             &["describe", "messages", "start_error"],

@@ -13,11 +13,6 @@ pub(crate) fn unsupported(feature: &str) -> Failure {
     Failure::invalid(format!("Helenus does not support {feature} yet"))
 }
 
-/// The failure (0x2100) for statements about roles, because no client is logged in.
-pub(crate) fn anonymous() -> Failure {
-    Failure::new(ErrorCode::Unauthorized, "You have to be logged in and not anonymous to perform this request")
-}
-
 /// The failure (0x2100) for a change of a system keyspace.
 pub(crate) fn not_modifiable(keyspace: &str) -> Failure {
     Failure::new(ErrorCode::Unauthorized, format!("{keyspace} keyspace is not user-modifiable."))

@@ -32,6 +32,7 @@ pub mod plan;
 mod prepare;
 mod resolver;
 mod restrictions;
+mod secrets;
 mod selection;
 mod types;
 
@@ -40,9 +41,11 @@ pub use limits::{
     STATEMENT_BYTES_MAX, TYPE_PARTS_MAX,
 };
 pub use plan::{Plan, Prepared, Statement};
+pub use secrets::without_passwords;
 
 use errors::shortened;
 use model::{Failure, Schema};
+use resolver::Author;
 
 /// Parses one statement, with an optional `;` at the end. Fails with [`model::ErrorCode::Syntax`] and the `line L:C
 /// ...` of the offending token, or, for a feature that Helenus does not have, with [`model::ErrorCode::Invalid`] and
@@ -55,5 +58,11 @@ pub fn parse(text: &str) -> Result<ast::Statement, Failure> {
 /// without one. Fails with Cassandra's codes and texts, or, for a feature that Helenus does not have, with
 /// [`model::ErrorCode::Invalid`] and the feature's name.
 pub fn prepare(statement: &ast::Statement, keyspace: Option<&str>, schema: &Schema) -> Result<Prepared, Failure> {
-    prepare::prepare(statement, keyspace, schema).map_err(shortened)
+    prepare::prepare(statement, keyspace, schema, Author::Client).map_err(shortened)
+}
+
+/// Resolves a statement that this program has written itself, which may modify tables of system keyspaces. Fails as
+/// [`prepare()`] does.
+pub fn prepare_own(statement: &ast::Statement, schema: &Schema) -> Result<Prepared, Failure> {
+    prepare::prepare(statement, None, schema, Author::Node).map_err(shortened)
 }

@@ -11,11 +11,21 @@ type Result<T> = std::result::Result<T, Failure>;
 
 const NO_KEYSPACE: &str = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
 
+/// Who has written a statement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Author {
+    /// A client, who may not modify tables of system keyspaces.
+    Client,
+    /// This program.
+    Node,
+}
+
 /// The schema and session against which names are resolved.
 #[derive(Clone, Copy)]
 pub(crate) struct Resolver<'s> {
     pub(crate) schema: &'s Schema,
     pub(crate) session: Option<&'s str>,
+    pub(crate) who: Author,
 }
 
 impl<'s> Resolver<'s> {
@@ -49,7 +59,7 @@ impl<'s> Resolver<'s> {
     pub(crate) fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
         let keyspace = table.keyspace.as_str();
-        if SYSTEM_KEYSPACES.contains(&keyspace) {
+        if self.who == Author::Client && SYSTEM_KEYSPACES.contains(&keyspace) {
             return Err(not_modifiable(keyspace));
         }
         Ok(table)

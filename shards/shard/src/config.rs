@@ -2,6 +2,10 @@
 //!
 //! Field comments name the option of `cassandra.yaml` that a field is read from.
 
+mod access;
+
+pub use access::{AccessOptions, Authenticator};
+
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
 use crate::guards::filtering::FilteringThresholds;
@@ -129,6 +133,8 @@ pub struct Config {
     pub disk: DiskThresholds,
     /// The guardrails that apply to clients; `None`: none do.
     pub guardrails: Option<Arc<Guardrails>>,
+    /// Who may connect and do what.
+    pub access: AccessOptions,
     /// Mutations that other nodes miss.
     pub hints: HintOptions,
     /// How data is streamed between nodes.
@@ -303,6 +309,7 @@ impl Default for Config {
             batch_log_replay_bytes_per_second: 1 << 20,
             disk: DiskThresholds::default(),
             guardrails: None,
+            access: AccessOptions::default(),
             hints: HintOptions::default(),
             streams: StreamOptions::default(),
             compaction_bytes_per_second: 64 << 20,

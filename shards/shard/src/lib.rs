@@ -6,8 +6,8 @@
 //! `mailbox`, `dispatch`).
 //!
 //! Modules, from the bottom up; each imports only those before it:
-//! 1. Nouns: `verbs`, `rows`, `ports`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`, `metrics`,
-//!    `query_trace`, `statements`.
+//! 1. Nouns: `verbs`, `rows`, `ports`, `roles`, `request`, `guards`, `config`, `paxos`, `schema`, `describe`,
+//!    `metrics`, `query_trace`, `statements`.
 //! 2. `messages` own their payloads; `mailbox` carries them between cores; `peer` has their form between nodes.
 //! 3. `shard_state`: the actor, made of parts with their own state.
 //! 4. `replica`: reading and writing what this core owns. `coordinator`: finding the core that owns it,
@@ -40,6 +40,7 @@ mod query_trace;
 mod repair;
 mod replica;
 mod request;
+mod roles;
 mod rows;
 mod schema;
 mod shard_state;
@@ -50,7 +51,7 @@ mod stream;
 mod verbs;
 mod virtual_tables;
 
-pub use config::{Config, HintOptions, ReplaceAddress, StreamOptions};
+pub use config::{AccessOptions, Authenticator, Config, HintOptions, ReplaceAddress, StreamOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;
@@ -72,7 +73,7 @@ pub use ports::{
 pub use query_trace::Trace;
 pub use repair::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairTerms};
 pub use replica::row_sink::RowBlockSink;
-pub use request::{Answer, PreparedAnswer, Response, Rows, Session};
+pub use request::{Answer, LoggedIn, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
 pub use schema::system_tables::is_hidden;
 pub use shard_state::Shard;
@@ -99,6 +100,7 @@ use metrics::running::{Task, watched};
 use model::fragment_block::FragmentBlock;
 use model::{BatchEntry, BatchKind, Failure, QueryParameters};
 use runtime::ShardId;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
 use uuid::Uuid;
@@ -114,6 +116,38 @@ impl Shard {
         peers: Rc<dyn Peers>,
     ) -> Result<Shard, StartError> {
         start::start(config, mesh, notifier, peers).await
+    }
+
+    /// Logs a client in that has the name of a role and a password.
+    ///
+    /// # Errors
+    /// Bad credentials, with Cassandra's texts.
+    pub async fn log_in(&self, address: IpAddr, name: &str, password: &str) -> Result<LoggedIn, Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::login::log_in(self, address, name, password)).await
+    }
+
+    /// Makes the role `cassandra` with that password, if there are no roles.
+    pub async fn make_default_superuser(&self) -> Result<(), Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::login::make_default_superuser(self)).await
+    }
+
+    /// Whether there is a role at all.
+    pub async fn has_roles(&self) -> Result<bool, Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::login::has_roles(self)).await
+    }
+
+    /// Makes a role a superuser with a password, on behalf of the operator of the machine.
+    pub async fn make_superuser(&self, name: &str, password: &str) -> Result<(), Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::login::make_superuser(self, name, password)).await
+    }
+
+    /// Forgets what this node has read of roles, on all its cores.
+    pub async fn forget_roles(&self) {
+        self.forget_roles_here().await;
     }
 
     /// Runs a QUERY.

@@ -217,6 +217,8 @@ pub struct Client {
     pub address: IpAddr,
     /// The client's port.
     pub port: u16,
+    /// The role with which it has logged in.
+    pub user: Option<String>,
     /// The options of its STARTUP.
     pub options: BTreeMap<String, String>,
     /// Whether the handshake is done.

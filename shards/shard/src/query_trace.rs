@@ -187,7 +187,7 @@ impl TracedRequest {
 
     /// Adds the query's text.
     pub(crate) fn query(&mut self, text: &str) -> &mut TracedRequest {
-        self.put("query", text)
+        self.put("query", cql::without_passwords(text))
     }
 
     /// Adds the page size, if the request is paged.

@@ -1,6 +1,7 @@
 //! The state of a session, and the answers to its requests.
 
 use crate::ports::SchemaChange;
+use crate::roles::Entry;
 use crate::rows::block::RowBlock;
 use model::{ColumnSpec, Consistency, QueryParameters};
 use std::cell::{Cell, RefCell};
@@ -15,6 +16,33 @@ pub struct Session {
     pub keyspace: RefCell<Option<Arc<str>>>,
     /// Whether the client was told once what USE does to prepared statements.
     pub use_warned: Cell<bool>,
+    /// Who has logged in; nobody needs to where clients are not authenticated.
+    pub user: RefCell<Option<LoggedIn>>,
+    /// Whether it is this program's own, which may do everything.
+    pub is_internal: bool,
+}
+
+impl Session {
+    /// A session of this program itself, which may do everything.
+    pub fn internal() -> Session {
+        Session { is_internal: true, ..Session::default() }
+    }
+}
+
+/// A role with which a client has logged in.
+pub struct LoggedIn {
+    /// Its name.
+    pub name: Rc<str>,
+    /// The hash of the password that it had then.
+    pub(crate) salted_hash: RefCell<Option<String>>,
+    /// What was last known of it.
+    pub(crate) known: RefCell<Option<Rc<Entry>>>,
+}
+
+impl std::fmt::Debug for LoggedIn {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("LoggedIn").field("name", &self.name).finish_non_exhaustive()
+    }
 }
 
 /// The second that counts as now for a request, seconds since 1970: its own, or else the wall clock's.

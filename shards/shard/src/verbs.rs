@@ -101,6 +101,8 @@ verbs! {
     ReadDigest = 0x50, "READ_DIGEST_REQ";
     /// Apply a mutation of what other replicas have and this one lacks, as it is stored.
     ReadRepair = 0x51, "READ_REPAIR_REQ";
+    /// Forget what was read of roles, because they have changed.
+    ForgetRoles = 0x52, "FORGET_ROLES_REQ";
     /// Begin a session of streaming.
     StreamBegin = 0x60, "STREAM_BEGIN_REQ";
     /// Return what a session of streaming can send.

@@ -9,7 +9,7 @@ mod help;
 use commands::{ALIASES, Choice, Command, GLOBAL};
 use server::admin::protocol::{ANSWER_BYTES_MAX, Answer, FOLLOW, GOES_ON, Request};
 use server::admin::{paths, usage_text};
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::net::{IpAddr, Ipv4Addr};
 use std::process::ExitCode;
 
@@ -22,7 +22,7 @@ const PORT: &str = "7199";
 pub(crate) fn run(words: impl Iterator<Item = String>) -> ExitCode {
     let answer = match parse(words.collect()) {
         Ok(Wanted::Help(text)) => Answer { exit: 0, out: text, err: String::new() },
-        Ok(Wanted::Run(call)) => run_to_end(call),
+        Ok(Wanted::Run(call)) => run_to_end(with_secrets(call)),
         Err(text) => Answer { exit: 1, out: usage_text(&text), err: String::new() },
     };
     // Output that cannot be printed is lost: there is nowhere else to report it.
@@ -110,6 +110,21 @@ fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<Str
     };
     let choice = choices.iter().find(|choice| choice.names.contains(&name))?;
     (value.is_none() || choice.value.is_some()).then_some((choice, value))
+}
+
+/// Reads the password of a new role from standard input, so that neither the list of processes nor a history shows it.
+/// An empty line leaves it to the node to make one up.
+fn with_secrets(mut call: Call) -> Call {
+    const OPTION: &str = "--role-password";
+    if call.request.command == "createsuperuser" && !call.request.has(OPTION) {
+        if io::stdin().is_terminal() {
+            let _ = io::stderr().lock().write_all(b"Password (empty: one is made up): ");
+        }
+        let mut line = String::new();
+        let _ = io::stdin().read_line(&mut line);
+        call.request.options.push((OPTION.into(), line.trim_end_matches(['\n', '\r']).to_owned()));
+    }
+    call
 }
 
 /// Sends a command to the node, and prints what it says until it has ended. Returns the last part of its answer.

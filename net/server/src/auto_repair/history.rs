@@ -16,7 +16,7 @@ const REPAIRS_MAX: usize = 32;
 type Rows = Vec<Vec<Option<Vec<u8>>>>;
 
 async fn rows(shard: &Shard, text: &str) -> Result<Rows, Failure> {
-    let answer = shard.query(&Session::default(), text, &QueryParameters::new(Consistency::One)).await?;
+    let answer = shard.query(&Session::internal(), text, &QueryParameters::new(Consistency::One)).await?;
     let Response::Rows(rows) = answer.response else { return Ok(Rows::new()) };
     let cells: Vec<Option<Vec<u8>>> =
         TupleElements::new(&rows.block.bytes).map(|cell| cell.map(<[u8]>::to_vec)).collect();

@@ -10,6 +10,7 @@
 //! README.md lists the defaults that differ from Cassandra's. The options that the shards need are in
 //! [`shard::Config`], which is filled here.
 
+mod access;
 pub mod archiving;
 mod auto_repair;
 mod batch_log;
@@ -168,15 +169,19 @@ impl Config {
         given.config()
     }
 
-    /// Refuses a configuration with which a node must not start: there is no authentication, so it may listen on
-    /// loopback addresses only; its two CQL ports must differ; and it needs [`MEMORY_BYTES_MIN`].
+    /// Refuses a configuration with which a node must not start: it may listen on loopback addresses only, for other
+    /// nodes always, for clients unless they must log in; its two CQL ports must differ; and it needs
+    /// [`MEMORY_BYTES_MIN`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let node = &self.node;
-        for (name, address) in [("rpc_address", node.rpc_address), ("listen_address", node.listen_address)] {
-            if !address.is_loopback() {
+        let is_open = !node.access.requires_login();
+        for (name, address, is_refused) in
+            [("rpc_address", node.rpc_address, is_open), ("listen_address", node.listen_address, true)]
+        {
+            if is_refused && !address.is_loopback() {
                 return error(format!(
-                    "{name}: {address} is not a loopback address, and clients are not authenticated: refusing to listen \
-                     there"
+                    "{name}: {address} is not a loopback address, and {} are not authenticated: refusing to listen there",
+                    if name == "rpc_address" { "clients" } else { "other nodes" }
                 ));
             }
         }
@@ -386,6 +391,7 @@ impl Given {
                 .unwrap_or(default.batch_log_replay_bytes_per_second),
             disk: self.disk_thresholds()?,
             guardrails: self.guardrails()?.map(Arc::new),
+            access: self.access()?,
             hints: self.hints()?,
             streams: self.streams()?,
             compaction_bytes_per_second: {

@@ -152,11 +152,13 @@ impl Config {
                 set("commitlog_sync_period", millis(period));
             }
         }
+        let authenticator = node.access.authenticator.class();
+        let authorizer = if node.access.authorizes { "CassandraAuthorizer" } else { "AllowAllAuthorizer" };
         let plain = [
-            ("authenticator", "AllowAllAuthenticator".into()),
-            ("authenticator.class_name", "AllowAllAuthenticator".into()),
-            ("authorizer", "AllowAllAuthorizer".into()),
-            ("authorizer.class_name", "AllowAllAuthorizer".into()),
+            ("authenticator", authenticator.into()),
+            ("authenticator.class_name", authenticator.into()),
+            ("authorizer", authorizer.into()),
+            ("authorizer.class_name", authorizer.into()),
             ("cluster_name", node.cluster_name.clone()),
             ("commitlog_segment_size", format!("{}MiB", node.segment_bytes >> 20)),
             ("commitlog_segment_size_in_mb", (node.segment_bytes >> 20).to_string()),

@@ -55,7 +55,7 @@ fn wrong_options_are_named() {
     assert!(failure("commitlog_segment_size: 33MiB").contains("power of two"));
     assert!(failure("commitlog_segment_size: 2GiB").contains("power of two"));
     assert!(Config::read("commitlog_segment_size: 1GiB", &[]).is_ok());
-    assert!(failure("authenticator: PasswordAuthenticator").contains("not supported yet"));
+    assert!(failure("authenticator: MutualTlsAuthenticator").contains("not supported yet"));
     assert!(Config::read("authenticator: org.apache.cassandra.auth.AllowAllAuthenticator", &[]).is_ok());
     assert!(failure("native_transport_port: 65536").contains("65535"));
     assert!(failure("metrics_port: 65536").contains("65535"));
@@ -79,6 +79,10 @@ fn only_loopback_is_open_without_authentication() {
     for address in ["127.0.0.7", "::1"] {
         Config::read(&format!("rpc_address: '{address}'"), &[]).expect("valid").check().expect("open");
     }
+    let open = "rpc_address: 0.0.0.0\nauthenticator: PasswordAuthenticator";
+    Config::read(open, &[]).expect("valid").check().expect("open to clients that log in");
+    let config = Config::read(&format!("{open}\nlisten_address: 192.168.1.1"), &[]).expect("valid");
+    assert!(config.check().expect_err("closed to other nodes").0.starts_with("listen_address"));
     let with =
         |memory_bytes| Config { node: shard::Config { memory_bytes, ..Default::default() }, ..Config::default() };
     assert!(with(MEMORY_BYTES_MIN - 1).check().is_err());

@@ -11,7 +11,7 @@ use crate::cql::context::Context;
 use crate::cql::handshake::{LOWEST_VERSION, Startup};
 use runtime::Stream;
 use runtime::gate::Semaphore;
-use shard::{Client, Session};
+use shard::{Authenticator, Client, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -31,6 +31,9 @@ pub const OUTPUT_PAUSE_BYTES: usize = 1 << 20;
 pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// A connection whose output stays queued for this long, because the client does not read, is closed.
 pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
+
+/// The package of Cassandra's authenticators.
+const PACKAGE: &str = "org.apache.cassandra.auth";
 
 /// A connection of the current shard.
 pub struct Connection {
@@ -102,6 +105,11 @@ impl Connection {
         self.throw_on_overload.get()
     }
 
+    /// Whether the client must log in and has not.
+    pub(crate) fn awaits_login(&self) -> bool {
+        self.context.config.node.access.requires_login() && self.session.user.borrow().is_none()
+    }
+
     /// The connection as `system_views.clients` shows it.
     pub(crate) fn observe(&self) -> Client {
         let peer = self.stream.peer();
@@ -110,7 +118,8 @@ impl Connection {
             address: peer.ip(),
             port: peer.port(),
             options: options.clone().unwrap_or_default(),
-            ready: options.is_some(),
+            ready: options.is_some() && !self.awaits_login(),
+            user: self.session.user.borrow().as_ref().map(|user| user.name.to_string()),
             protocol_version: self.version.get() as u8,
             keyspace: self.session.keyspace.borrow().as_deref().map(str::to_owned),
             requests: self.requests.get(),
@@ -118,16 +127,21 @@ impl Connection {
         }
     }
 
-    /// Answers STARTUP with READY. Later output has the form that the client asked for; READY itself is compressed in
-    /// versions 3 and 4, and is not in a segment in version 5.
+    /// Answers STARTUP with READY, or with AUTHENTICATE if the client must log in. Later output has the form that the
+    /// client asked for; this answer is compressed in versions 3 and 4, and is not in a segment in version 5.
     pub(crate) fn agree(&self, startup: &Startup, options: BTreeMap<String, String>, to: To) {
         *self.options.borrow_mut() = Some(options);
         self.compression.set(startup.compression);
         let segmented = to.version >= Version::V5;
+        let authenticator = self.context.config.node.access.authenticator;
+        let answer = |out: &mut Vec<u8>| match authenticator {
+            Authenticator::AllowAll => response::ready(out, to),
+            asking => response::authenticate(out, to, &format!("{PACKAGE}.{}", asking.class())),
+        };
         if segmented || startup.compression.is_none() {
-            self.stream.write(|out| response::ready(out, to));
+            self.stream.write(answer);
         } else {
-            self.send(|out| response::ready(out, to));
+            self.send(answer);
         }
         self.version.set(to.version);
         self.segmented.set(segmented);

@@ -13,6 +13,7 @@ pub(crate) mod connections;
 pub(crate) mod context;
 mod dispatch;
 mod handshake;
+mod login;
 mod metrics;
 pub mod receiver;
 pub(crate) mod registry;

@@ -1,6 +1,6 @@
 //! The task of a connection: it receives messages and begins requests; each request answers when it is done.
 //!
-//! 1. Handshake, within [`HANDSHAKE_MAX`]: OPTIONS and STARTUP, one after the other.
+//! 1. Handshake, within [`HANDSHAKE_MAX`]: OPTIONS and STARTUP, one after the other, and a login if there must be one.
 //! 2. Each request is admitted, in number and in bytes. If there is no room the connection waits, or answers OVERLOADED
 //!    if the client asked for that.
 //! 3. An admitted request is polled at once. If it has to wait it becomes a task of its own.
@@ -13,6 +13,7 @@
 use crate::cql::connection::{Close, Connection, OUTPUT_PAUSE_BYTES};
 use crate::cql::dispatch;
 use crate::cql::handshake::{self, LOWEST_VERSION, Startup};
+use crate::cql::login;
 use crate::cql::registry::ConnectionRegistry;
 use model::Failure;
 use runtime::gate::{Pass, Permit, Semaphore};
@@ -113,10 +114,14 @@ impl Receiver<'_> {
                     Ok(startup) => {
                         let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
                         connection.agree(&startup, options.collect(), to);
-                        self.decoder.agree(version);
+                        self.decoder.agree_before_login(version);
                         if version >= Version::V5 && startup.compression.is_some() {
                             self.decoder.agree_compressed_segments();
                         }
+                        if connection.awaits_login() {
+                            self.login().await?;
+                        }
+                        self.decoder.admit();
                         return Ok(());
                     }
                     Err(failure) => connection.send(|out| response::error(out, to, &[], &failure)),
@@ -127,6 +132,46 @@ impl Receiver<'_> {
                     return Err(Close);
                 }
             }
+        }
+    }
+
+    /// Answers AUTH_RESPONSE until one of them has a name and a password that are right. Nothing else is answered.
+    async fn login(&mut self) -> Result<(), Close> {
+        let connection = self.connection;
+        loop {
+            let mut envelope = match self.next_event().await? {
+                Event::Envelope(envelope) => envelope,
+                Event::Refusal(refusal) => {
+                    self.refuse(&refusal)?;
+                    continue;
+                }
+            };
+            let to = To::new(envelope.header.version, envelope.header.stream);
+            let outcome = match envelope.header.opcode {
+                Opcode::AuthResponse => match envelope.open(connection.compression(), UNREADY_BYTES_MAX) {
+                    Ok(()) => match dispatch::decode(connection, &envelope) {
+                        Ok(Request::AuthResponse(token)) => login::with_token(connection, token).await,
+                        Ok(_) => Err(Failure::protocol("Unsupported message")),
+                        Err(failure) => Err(failure),
+                    },
+                    Err(failure) => Err(failure),
+                },
+                opcode => {
+                    let name = opcode.name();
+                    Err(Failure::protocol(format!("Unexpected message {name}, expecting SASL_RESPONSE")))
+                }
+            };
+            match outcome {
+                Ok(()) => {
+                    connection.send(|out| response::auth_success(out, to));
+                    return Ok(());
+                }
+                Err(failure) => {
+                    connection.context.metrics.errors.increment();
+                    connection.send(|out| response::error(out, to, &[], &failure));
+                }
+            }
+            connection.make_room(OUTPUT_PAUSE_BYTES).await?;
         }
     }
 
@@ -192,7 +237,7 @@ impl Receiver<'_> {
         let to = To::new(envelope.header.version, envelope.header.stream);
         match envelope.header.opcode {
             Opcode::Options => connection.send(|out| handshake::supported(&connection.context, out, to)),
-            // There is no authentication: any token will do, as on Cassandra.
+            // Without authentication any token will do, and after it one more changes nothing, as on Cassandra.
             Opcode::AuthResponse => connection.send(|out| response::auth_success(out, to)),
             Opcode::Startup => {
                 let text = "Unexpected message STARTUP, the connection is already initialized";

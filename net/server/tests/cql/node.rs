@@ -23,11 +23,21 @@ where
     Fut: Future<Output = T> + 'static,
     T: 'static,
 {
+    with_configured_nodes(&[format!("partitioner={partitioner}")], shards, client)
+}
+
+/// As [`with_simulated_nodes`], with more options.
+pub(crate) fn with_configured_nodes<F, Fut, T>(options: &[String], shards: &[usize], client: F) -> T
+where
+    F: Fn(SocketAddr) -> Fut + 'static,
+    Fut: Future<Output = T> + 'static,
+    T: 'static,
+{
     let mut sim = Sim::new(1, Options { buggify: false, ..Options::default() });
     let servers: Vec<NodeId> = (1..).map(NodeId).take(shards.len()).collect();
     let mut address = None;
     for (server, shards) in servers.iter().zip(shards) {
-        address = Some(start(&mut sim, *server, partitioner, *shards));
+        address = Some(start(&mut sim, *server, options, *shards));
     }
     let address = address.expect("at least one node");
     let result = Rc::new(RefCell::new(None));
@@ -50,16 +60,16 @@ where
 }
 
 /// Starts a node and waits until it serves. Returns where it does.
-fn start(sim: &mut Sim, id: NodeId, partitioner: &str, shards: usize) -> SocketAddr {
+fn start(sim: &mut Sim, id: NodeId, more: &[String], shards: usize) -> SocketAddr {
     let (ip, seed) = (Sim::address_of(id), Sim::address_of(NodeId(1)));
-    let options = [
+    let mut options = vec![
         format!("listen_address={ip}"),
         format!("rpc_address={ip}"),
-        format!("partitioner={partitioner}"),
         "drop_compact_storage_enabled=true".into(),
         // Small, for runs that start thousands of nodes.
         "commitlog_segment_size=2MiB".into(),
     ];
+    options.extend_from_slice(more);
     let mut config = Config::read("", &options).expect("valid");
     config.node.directories = "/data".into();
     config.node.seeds = vec![SocketAddr::new(seed, config.node.storage_port)];

@@ -203,7 +203,7 @@ fn words_of_detail(error: &CallError) -> Option<String> {
     }
 }
 
-fn words_of_error(error: &CallError) -> String {
+pub(crate) fn words_of_error(error: &CallError) -> String {
     match error {
         CallError::Broken(error) => format!("broken: {error}"),
         CallError::Failure { code, text, .. } => {

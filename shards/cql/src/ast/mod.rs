@@ -6,12 +6,14 @@
 //! once it knows the columns (`CONTAINS` on an int, `v = v + 1`) is represented, so that it is refused with Cassandra's
 //! text.
 
+mod access;
 mod condition;
 mod define;
 mod modify;
 mod select;
 mod selector;
 
+pub use access::*;
 pub use condition::*;
 pub use define::*;
 pub use modify::*;
@@ -44,6 +46,7 @@ pub enum Body {
     Truncate { table: TableName, timeout: Option<Term> },
     Define(std::sync::Arc<Definition>),
     Describe { target: DescribeTarget, internals: bool },
+    Access(std::sync::Arc<AccessStatement>),
 }
 
 /// The name of a table or other schema object, with an optional keyspace.

@@ -1,5 +1,6 @@
 //! Plans: statements with all names resolved, which need only the values of their markers.
 
+mod access;
 mod cell_attributes;
 mod composite;
 mod condition;
@@ -12,6 +13,7 @@ mod select;
 mod term;
 mod virtual_change;
 
+pub use access::{required, required_by_definition};
 pub use composite::{Composite, encode as encode_composite, part_type, reserialized};
 pub use condition::*;
 pub use counter::check_kinds;
@@ -24,6 +26,7 @@ pub use select::*;
 pub use term::{EvaluationContext, Term, Value};
 pub use virtual_change::check_virtual;
 
+use crate::ast::AccessStatement;
 use model::key::push_composite;
 use model::{ColumnSpec, Failure, Partitioner, RingToken, Table};
 use std::sync::Arc;
@@ -74,6 +77,8 @@ pub enum Plan {
     Define(Define),
     /// DESCRIBE.
     Describe(Describe),
+    /// A statement about roles, permissions or identities.
+    Access(Arc<AccessStatement>),
 }
 
 /// Longest time to live in seconds: 20 years.

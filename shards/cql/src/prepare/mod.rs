@@ -1,5 +1,6 @@
 //! Preparation: names to columns and markers to types, from a statement as written to its plan.
 
+mod access;
 mod modify;
 mod operation;
 mod select;
@@ -8,7 +9,7 @@ use crate::ast::{self, Body};
 use crate::define;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::plan::{Describe, DescribeTarget, Plan, Prepared, Term, timeout_of};
-use crate::resolver::Resolver;
+use crate::resolver::{Author, Resolver};
 use model::{ColumnSpec, CqlType, Failure, Schema};
 use std::sync::Arc;
 
@@ -18,8 +19,13 @@ use select::prepare_select;
 type Result<T> = std::result::Result<T, Failure>;
 
 /// Resolves a statement; see [`crate::prepare()`].
-pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema: &Schema) -> Result<Prepared> {
-    let resolver = Resolver { schema, session };
+pub(crate) fn prepare(
+    statement: &ast::Statement,
+    session: Option<&str>,
+    schema: &Schema,
+    who: Author,
+) -> Result<Prepared> {
+    let resolver = Resolver { schema, session, who };
     let mut markers = Markers::new(&statement.markers);
     let mut prepared = match &statement.body {
         Body::Select(select) => prepare_select(select, &resolver, &mut markers)?,
@@ -52,6 +58,7 @@ pub(crate) fn prepare(statement: &ast::Statement, session: Option<&str>, schema:
             let session_keyspace = session.map(str::to_owned);
             Prepared { result, ..bare(Plan::Describe(Describe { target, internals: *internals, session_keyspace })) }
         }
+        Body::Access(statement) => access::prepare_access(statement, session)?,
     };
     (prepared.markers, prepared.partition_key_markers) = markers.finish()?;
     Ok(prepared)

@@ -151,6 +151,10 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Done(Box::pin(prepared::install(shard, id, keyspace, text)).await)
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(prepared::find_at_home(shard, id)).await),
+        Request::ForgetRoles => {
+            shard.roles().forget();
+            Reply::Done(Ok(()))
+        }
         Request::Metrics(request) => metrics_gathering::answer(shard, request),
         Request::Table(verb) => Reply::Table(Box::pin(table_verbs::run(shard, *verb)).await),
         Request::Hints(verb) => Reply::Hints(Box::pin(hints::run(shard, verb)).await),

@@ -238,6 +238,12 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             shard.call(keeper(shard, id), Request::RemoveBatch(id)).await.done()?;
             Ok(answer::result(|_| ()))
         }
+        Verb::ForgetRoles if body.is_empty() => {
+            for reply in shard.call_all(|| Request::ForgetRoles).await {
+                reply.done()?;
+            }
+            Ok(answer::result(|_| ()))
+        }
         Verb::Truncate => {
             let table = TableId(body.try_into().map_err(|_| Stopped::Unreadable)?);
             known(shard, table).await?;

@@ -52,7 +52,7 @@ pub(super) fn check(
                 "DROP and TRUNCATE TABLE functionality",
             )?;
         }
-        Plan::Truncate(_) | Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) => {}
+        Plan::Truncate(_) | Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) | Plan::Access(_) => {}
     }
     Ok(told)
 }

@@ -2,9 +2,11 @@
 //!
 //! 1. `planning` gives the plan of a QUERY's text or of an EXECUTE's id.
 //! 2. The request's values are matched with the plan's markers ([`values`]).
-//! 3. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core as
+//! 3. The session's role must have the permissions that the plan needs ([`access`]).
+//! 4. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core as
 //!    coordinator, DDL and TRUNCATE by shard 0.
 
+pub(crate) mod access;
 pub(crate) mod conditional;
 mod guardrail_checks;
 mod paging;
@@ -72,6 +74,7 @@ async fn run(
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
+    access::check::check(shard, session, statement).await?;
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
     if let Some(guardrails) = &shard.config().guardrails {
@@ -114,12 +117,17 @@ async fn run(
             Response::SetKeyspace(keyspace)
         }
         Plan::Define(plan) => {
+            let before = shard.schema();
             let reply = Box::pin(shard.call(ShardId(0), Request::Define(Box::new(plan.clone())))).await;
             let Defined { change, warnings: told } = reply.defined()?;
             warnings.extend(told);
+            if let Some(change) = &change {
+                Box::pin(access::ownership::schema_changed(shard, session, &before, change)).await;
+            }
             change.map_or(Response::Void, Response::SchemaChange)
         }
         Plan::Describe(plan) => Response::Rows(describe_page(shard, statement, plan, parameters)?),
+        Plan::Access(plan) => Box::pin(access::statements::run(shard, session, statement, plan, &mut warnings)).await?,
     };
     Ok(Answer { response, warnings })
 }

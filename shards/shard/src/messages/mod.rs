@@ -183,6 +183,8 @@ pub enum Request {
     },
     /// Find the text of a prepared statement. Sent to the id's home shard, or to shard 0.
     FindPrepared([u8; 16]),
+    /// Forget what was read of roles, because they have changed.
+    ForgetRoles,
     /// Return metrics of this core.
     Metrics(MetricsRequest),
     /// Run an operator's request on this core's part of a table.

@@ -5,6 +5,7 @@
 //! registered when it waits for the first time, and costs nothing before that.
 
 use super::Metrics;
+use cql::without_passwords;
 use model::{BatchEntry, BatchStatement, Consistency};
 use runtime::Instant;
 use std::cell::{Cell, RefCell};
@@ -30,12 +31,13 @@ impl Task {
     /// Describes a QUERY.
     pub(crate) fn query(text: &str, page_size: Option<i32>, consistency: Consistency) -> Task {
         let rows = page_size.unwrap_or(-1);
-        Task::Text(format!("QUERY {} [pageSize = {rows}] at consistency {}", cut(text), consistency.name()))
+        let text = without_passwords(text);
+        Task::Text(format!("QUERY {} [pageSize = {rows}] at consistency {}", cut(&text), consistency.name()))
     }
 
     /// Describes a PREPARE.
     pub(crate) fn prepare(text: &str) -> Task {
-        Task::Text(format!("PREPARE {}", cut(text)))
+        Task::Text(format!("PREPARE {}", cut(&without_passwords(text))))
     }
 
     /// Describes an EXECUTE.
@@ -56,7 +58,7 @@ impl Task {
             }
             text.push_str(if at == 0 { "" } else { ", " });
             match entry.statement {
-                BatchStatement::Text(statement) => text.push_str(cut(statement)),
+                BatchStatement::Text(statement) => text.push_str(cut(&without_passwords(statement))),
                 BatchStatement::Id(id) => push_hex(id, &mut text),
             }
             let _ = write!(text, " with {} values", entry.values.len());

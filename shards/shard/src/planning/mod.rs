@@ -65,7 +65,7 @@ fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, trace: ParseTrace) ->
     let schema = shard.schema();
     let traced = trace == ParseTrace::Shown && shard.is_traced();
     if traced {
-        shard.trace(|| format!("Parsing {text}"));
+        shard.trace(|| format!("Parsing {}", cql::without_passwords(text)));
     }
     let plan = || {
         let parsed = cql::parse(text)?;
@@ -85,7 +85,13 @@ fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, trace: ParseTrace) ->
     let planned =
         if runtime::fault::is_simulated() { Ok(plan()) } else { std::panic::catch_unwind(AssertUnwindSafe(plan)) };
     match planned {
-        Ok(prepared) => Ok(Statement::new(prepared?, keyspace, text)),
+        Ok(prepared) => {
+            let mut statement = Statement::new(prepared?, keyspace, text);
+            if shard.config().access.authorizes {
+                statement.required = cql::plan::required(&statement.prepared.plan).into();
+            }
+            Ok(statement)
+        }
         Err(_) => {
             tracing::error!(statement_hash = runtime::hash64(text.as_bytes()), "a statement made the parser panic");
             Err(Failure::server("The statement could not be parsed: a defect of this server"))

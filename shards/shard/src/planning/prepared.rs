@@ -59,7 +59,10 @@ pub(crate) async fn prepare(
                 warnings.push(use_warning(used, &id));
             }
             let statement = Rc::new(statement);
-            store(shard, id, &statement).await?;
+            // What may hold a password is not kept on disk.
+            if !matches!(statement.prepared.plan, Plan::Access(_)) {
+                store(shard, id, &statement).await?;
+            }
             let replies = shard.call_all(|| install_request(id, &statement)).await;
             replies.into_iter().try_for_each(Reply::done)?;
             statement

@@ -42,6 +42,7 @@ use crate::paxos::recent::RecentAcceptors;
 use crate::paxos::unsettled::Unsettled;
 use crate::ports::{Notifier, Peers};
 use crate::query_trace;
+use crate::roles::Roles;
 use crate::schema::local::Identity;
 use crate::statements::Statement;
 use crate::statements::cache::{PREPARED_SHARE, StatementCache};
@@ -112,6 +113,7 @@ struct Inner {
     writes_behind: WritesBehind,
     relayed_writes: RelayedWrites,
     hints: Hints,
+    roles: Roles,
     streams: Streams,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
@@ -244,6 +246,10 @@ impl Shard {
             writes_behind: WritesBehind::default(),
             relayed_writes: RelayedWrites::default(),
             hints: Hints::new(config.hints_directory(), config.hints.clone()),
+            roles: {
+                let access = &config.access;
+                Roles::new(access.validity(), access.update_interval(), access.entries_max())
+            },
             streams: Streams::new(&config.streams),
             metrics,
             gate: Gate::new(),
@@ -388,6 +394,11 @@ impl Shard {
     /// Mutations that other nodes have missed.
     pub(crate) fn hints(&self) -> &Hints {
         &self.inner.hints
+    }
+
+    /// What this core has read of roles.
+    pub(crate) fn roles(&self) -> &Roles {
+        &self.inner.roles
     }
 
     /// One permit per segment that is hashed for a repair.

@@ -18,6 +18,7 @@ fn statement(text_len: usize) -> Rc<Statement> {
         timeout: None,
     };
     Rc::new(Statement {
+        required: Box::default(),
         fingerprint: 0,
         selection: Arc::from([]),
         all_rows: Arc::from([]),

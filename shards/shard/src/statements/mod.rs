@@ -9,6 +9,7 @@ pub(crate) mod text_cache;
 use cql::Prepared;
 use cql::plan::{Plan, Select, Selector};
 use md5::{Digest, Md5};
+use model::access::Required;
 use model::query::Slice;
 use model::{Column, ColumnId, Table, TableId};
 use std::rc::Rc;
@@ -35,6 +36,8 @@ pub(crate) struct Statement {
     /// The keyspace it was planned in.
     pub(crate) keyspace: Option<Arc<str>>,
     pub(crate) text: Arc<str>,
+    /// The permissions that running it needs, but for definitions; none where roles need none.
+    pub(crate) required: Box<[Required]>,
 }
 
 impl Statement {
@@ -54,6 +57,7 @@ impl Statement {
                 Plan::Select(select) => row_columns(select),
                 _ => None,
             },
+            required: Box::default(),
             selection,
             all_rows: Arc::from([Slice::all()]),
             result_metadata_id: result_metadata_id(&prepared),
@@ -123,7 +127,7 @@ pub(crate) fn tables_of(plan: &Plan) -> Vec<&Arc<Table>> {
         Plan::Modify(modify) => vec![&modify.table],
         Plan::Batch(batch) => batch.statements.iter().map(|modify| &modify.table).collect(),
         Plan::Truncate(table) => vec![table],
-        Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) => Vec::new(),
+        Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) | Plan::Access(_) => Vec::new(),
     }
 }
 

@@ -172,7 +172,7 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
         ("protocol_version", int(i32::from(client.protocol_version))),
         ("request_count", bigint(client.requests)),
         ("ssl_enabled", Some(vec![u8::from(client.tls)])),
-        ("username", text("anonymous")),
+        ("username", text(client.user.as_deref().unwrap_or("anonymous"))),
     ]);
 }
 

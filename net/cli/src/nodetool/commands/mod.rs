@@ -7,6 +7,7 @@ mod files;
 mod hints;
 mod node;
 mod repair;
+mod roles;
 mod statistics;
 mod streams;
 
@@ -75,6 +76,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Command> {
         hints::COMMANDS,
         node::COMMANDS,
         repair::COMMANDS,
+        roles::COMMANDS,
         statistics::COMMANDS,
         streams::COMMANDS,
     ]

@@ -15,6 +15,7 @@ mod proxy_histograms;
 mod ranges;
 pub(crate) mod repair;
 mod ring;
+mod roles;
 mod shard_stats;
 mod snapshots;
 mod streams;
@@ -62,6 +63,11 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "reloadseeds" => gossip::reload_seeds(node, out),
         "status" => ring::status(node, request, out).await,
         "ring" => ring::ring(node, request, out).await,
+        "createsuperuser" => roles::create_superuser(node, request, out).await,
+        "invalidatecredentialscache"
+        | "invalidatenetworkpermissionscache"
+        | "invalidatepermissionscache"
+        | "invalidaterolescache" => roles::invalidate(node).await,
         "flush" => flush::flush(node, request).await,
         "compact" => compact::compact(node, request).await,
         "refreshsizeestimates" => Ok(node.shard.refresh_size_estimates().await?),

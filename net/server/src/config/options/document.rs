@@ -7,11 +7,11 @@ pub fn document() -> String {
     let mut out = String::from(
         "# Options of cassandra.yaml\n\
          \n\
-         Every option of Cassandra 5.0, and five of this node's own. The last column says what an option does here:\n\
+         Every option of Cassandra 5.0, and six of this node's own. The last column says what an option does here:\n\
          \n\
          * **read**: what it does in Cassandra, but for what is said.\n\
-         * **guardrail**: read if `guardrails_apply_to_anonymous` is true. Guardrails hold ordinary users, and without\n\
-         \x20 authentication there are none.\n\
+         * **guardrail**: read if `guardrails_apply_to_anonymous` is true, and then it holds everybody: ordinary users are not told\n\
+         \x20 from superusers yet.\n\
          * **refused**: the node does not start (exit code 1) with another value than the default, or than those named.\n\
          * **no effect**: taken, shown in `system_views.settings`, and warned about at start if it is not the default.\n\
          \n\

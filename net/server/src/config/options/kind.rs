@@ -293,7 +293,7 @@ pub(in crate::config) fn class_name(value: &Value) -> Option<String> {
 }
 
 /// A class without its package.
-pub(super) fn last_word(class: &str) -> &str {
+pub(in crate::config) fn last_word(class: &str) -> &str {
     class.rsplit('.').next().unwrap_or(class)
 }
 

@@ -51,8 +51,8 @@ pub(super) struct Key {
 pub(super) enum Effect {
     /// It does what it does in Cassandra, except for what the note says.
     Read { note: &'static str },
-    /// It is read if `guardrails_apply_to_anonymous` is set. Otherwise it does nothing, because no client is
-    /// authenticated.
+    /// It is read if `guardrails_apply_to_anonymous` is set. Otherwise it does nothing, because ordinary users are not
+    /// told from superusers here.
     Guardrail,
     /// The node does not start, unless the value is the default or one of `taken`.
     Refused { taken: &'static [&'static str], reason: &'static str },
@@ -71,7 +71,6 @@ pub struct Unused {
     pub reason: &'static str,
 }
 
-const AUTH: &str = "clients are not authenticated";
 const CACHE: &str = "blocks of SSTables have one cache, a part of `--memory`";
 const FUNCTIONS: &str = "there are no user functions";
 const JVM: &str = "there is no JVM";
@@ -80,7 +79,7 @@ const PAXOS: &str =
     "conditional changes of a key have one order while its replicas stay the same, and their state is not repaired";
 const SAI: &str = "storage-attached indexes are not there";
 const THREADS: &str = "a core serves its requests without further threads";
-const ANONYMOUS: &str = "clients are not authenticated, and `guardrails_apply_to_anonymous` is not set";
+const ANONYMOUS: &str = "`guardrails_apply_to_anonymous` is not set, with which guardrails hold everybody";
 
 /// How many system keyspaces `keyspace_count_warn_threshold` counts and `keyspaces_warn_threshold` does not.
 const SYSTEM_KEYSPACES: i64 = 5;

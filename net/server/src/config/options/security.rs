@@ -2,36 +2,50 @@
 
 use super::kind::{CLASS, CONSISTENCY, FLAG, INT_MILLISECONDS, INT_SECONDS, INTEGER, Kind, LIST, LONG, TEXT};
 use super::older::Older::{Milliseconds, MillisecondsOrNone, Same};
-use super::{AUTH, Key, group, refused, unused};
+use super::{Key, group, read, refused, unused};
+
+const ROLES: &str = "roles are kept in system_auth";
+const REFRESHED: &str = "what is known of roles and used is always read again before it ends";
+const TOGETHER: &str = "with those of the other caches of roles: the smallest counts";
+const A_SECOND: &str = "at most 1s, and with those of the other caches of roles: the shortest counts";
 
 pub(super) const KEYS: &[Key] = &[
-    refused("authenticator", CLASS, "", "clients are not authenticated").takes(&["AllowAllAuthenticator"]),
-    refused("authorizer", CLASS, "", AUTH).takes(&["AllowAllAuthorizer"]),
-    refused("role_manager", CLASS, "", AUTH).takes(&["CassandraRoleManager"]),
-    refused("network_authorizer", CLASS, "", AUTH).takes(&["AllowAllNetworkAuthorizer"]),
-    refused("cidr_authorizer", CLASS, "", AUTH).takes(&["AllowAllCIDRAuthorizer"]),
+    read("authenticator", CLASS, "", "AllowAllAuthenticator or PasswordAuthenticator"),
+    read("authorizer", CLASS, "", "AllowAllAuthorizer or CassandraAuthorizer"),
+    refused("role_manager", CLASS, "", ROLES).takes(&["CassandraRoleManager"]),
+    read("network_authorizer", CLASS, "", "AllowAllNetworkAuthorizer or CassandraNetworkAuthorizer"),
+    refused("cidr_authorizer", CLASS, "", "addresses of clients are not filtered").takes(&["AllowAllCIDRAuthorizer"]),
     refused("internode_authenticator", CLASS, "", "other nodes are not authenticated")
         .takes(&["AllowAllInternodeAuthenticator"]),
     refused("crypto_provider", CLASS, "", "nothing is encrypted").takes(&["DefaultCryptoProvider", "JREProvider"]),
-    unused("auth_cache_warming_enabled", FLAG, "false", AUTH),
-    unused("auth_read_consistency_level", TEXT, "LOCAL_QUORUM", AUTH),
-    unused("auth_write_consistency_level", TEXT, "EACH_QUORUM", AUTH),
-    unused("traverse_auth_from_root", FLAG, "false", AUTH),
-    unused("credentials_cache_active_update", FLAG, "false", AUTH),
-    unused("credentials_cache_max_entries", INTEGER, "1000", AUTH),
-    unused("credentials_update_interval", INT_MILLISECONDS, "", AUTH)
+    unused("auth_cache_warming_enabled", FLAG, "false", "what is known of roles is read when it is needed"),
+    read("auth_read_consistency_level", TEXT, "LOCAL_QUORUM", ""),
+    read("auth_write_consistency_level", TEXT, "EACH_QUORUM", ""),
+    unused("traverse_auth_from_root", FLAG, "false", "a resource and those above it are looked at together"),
+    unused("credentials_cache_active_update", FLAG, "false", REFRESHED),
+    read("credentials_cache_max_entries", INTEGER, "1000", TOGETHER),
+    read("credentials_update_interval", INT_MILLISECONDS, "", TOGETHER)
         .older(&[("credentials_update_interval_in_ms", MillisecondsOrNone)]),
-    unused("credentials_validity", INT_MILLISECONDS, "2s", AUTH).older(&[("credentials_validity_in_ms", Milliseconds)]),
-    unused("permissions_cache_active_update", FLAG, "false", AUTH),
-    unused("permissions_cache_max_entries", INTEGER, "1000", AUTH),
-    unused("permissions_update_interval", INT_MILLISECONDS, "", AUTH)
+    read("credentials_validity", INT_MILLISECONDS, "2s", A_SECOND)
+        .older(&[("credentials_validity_in_ms", Milliseconds)]),
+    unused("permissions_cache_active_update", FLAG, "false", REFRESHED),
+    read("permissions_cache_max_entries", INTEGER, "1000", TOGETHER),
+    read("permissions_update_interval", INT_MILLISECONDS, "", TOGETHER)
         .older(&[("permissions_update_interval_in_ms", MillisecondsOrNone)]),
-    unused("permissions_validity", INT_MILLISECONDS, "2s", AUTH).older(&[("permissions_validity_in_ms", Milliseconds)]),
-    unused("roles_cache_active_update", FLAG, "false", AUTH),
-    unused("roles_cache_max_entries", INTEGER, "1000", AUTH),
-    unused("roles_update_interval", INT_MILLISECONDS, "", AUTH)
+    read("permissions_validity", INT_MILLISECONDS, "2s", A_SECOND)
+        .older(&[("permissions_validity_in_ms", Milliseconds)]),
+    unused("roles_cache_active_update", FLAG, "false", REFRESHED),
+    read("roles_cache_max_entries", INTEGER, "1000", TOGETHER),
+    read("roles_update_interval", INT_MILLISECONDS, "", TOGETHER)
         .older(&[("roles_update_interval_in_ms", MillisecondsOrNone)]),
-    unused("roles_validity", INT_MILLISECONDS, "2s", AUTH).older(&[("roles_validity_in_ms", Milliseconds)]),
+    read("roles_validity", INT_MILLISECONDS, "2s", A_SECOND).older(&[("roles_validity_in_ms", Milliseconds)]),
+    read(
+        "default_superuser_enabled",
+        FLAG,
+        "false",
+        "makes the role cassandra with that password where not all addresses are loopback ones",
+    )
+    .own(),
     group("client_encryption_options", "{}"),
     refused("client_encryption_options.enabled", FLAG, "", "connections of clients are not encrypted").applied("false"),
     refused("client_encryption_options.optional", FLAG, "", "connections of clients are not encrypted")

@@ -1,6 +1,7 @@
-//! Parses CREATE, ALTER, DROP, USE, TRUNCATE and the statements about roles: the kind of statement, keyspaces and
-//! properties. Tables, types, indexes and DESCRIBE are in the files beside this one.
+//! Parses CREATE, ALTER, DROP, USE, TRUNCATE: the kind of statement, keyspaces and properties. Tables, types, indexes,
+//! DESCRIBE and statements about roles are in the files beside this one.
 
+mod access;
 mod describe;
 mod index;
 mod table;
@@ -10,7 +11,7 @@ use crate::ast::{
     AlterKeyspace, Body, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType, Property,
     PropertyValue, Term,
 };
-use crate::errors::{anonymous, syntax, unsupported};
+use crate::errors::{syntax, unsupported};
 use crate::lexer::{Token, TokenKind};
 use crate::parser::Parser;
 use model::Failure;
@@ -21,21 +22,6 @@ type Result<T> = std::result::Result<T, Failure>;
 /// Kinds of schema objects that Helenus does not have: the keyword and the feature's name.
 const KINDS: [(&str, &str); 3] =
     [("function", "user-defined functions"), ("aggregate", "user-defined aggregates"), ("trigger", "triggers")];
-
-/// The permissions that can be granted.
-const PERMISSIONS: [&str; 11] = [
-    "all",
-    "create",
-    "alter",
-    "drop",
-    "select",
-    "modify",
-    "authorize",
-    "describe",
-    "execute",
-    "unmask",
-    "select_masked",
-];
 
 impl Parser<'_> {
     /// Parses any statement that does not begin with SELECT, INSERT, UPDATE, DELETE or BEGIN.
@@ -74,19 +60,19 @@ impl Parser<'_> {
             }
             "grant" | "revoke" => {
                 self.advance()?;
-                if self.at_name() || PERMISSIONS.iter().any(|word| self.token.is(word)) {
-                    return Err(anonymous());
-                }
-                Err(self.no_viable())
+                self.grant_or_revoke(first.is("grant"))
             }
             "list" => {
                 self.advance()?;
-                if ["roles", "users"].iter().chain(&PERMISSIONS).any(|word| self.token.is(word)) {
-                    return Err(anonymous());
+                match self.list_statement()? {
+                    Some(body) => Ok(body),
+                    None => Err(self.no_viable_since(first)),
                 }
-                Err(self.no_viable_since(first))
             }
-            "add" if self.peek()?.is("identity") => Err(anonymous()),
+            "add" => {
+                self.advance()?;
+                self.add_identity()
+            }
             _ => Err(self.no_viable()),
         }
     }
@@ -104,6 +90,12 @@ impl Parser<'_> {
         }
         if self.accept_word("type")? {
             return self.create_type();
+        }
+        if self.accept_word("role")? {
+            return self.create_role();
+        }
+        if self.accept_word("user")? {
+            return self.create_user();
         }
         let custom = self.token.is("custom") && self.peek()?.is("index");
         if custom {
@@ -137,8 +129,14 @@ impl Parser<'_> {
             let if_exists = self.if_exists()?;
             return Ok(define(Definition::DropIndex(DropIndex { name: self.table_name()?, if_exists })));
         }
-        if self.token.is("identity") {
-            return Err(anonymous());
+        if self.accept_word("role")? {
+            return self.drop_role();
+        }
+        if self.accept_word("user")? {
+            return self.drop_user();
+        }
+        if self.accept_word("identity")? {
+            return self.drop_identity();
         }
         self.other_kind(first, true)
     }
@@ -156,6 +154,12 @@ impl Parser<'_> {
         }
         if self.accept_word("type")? {
             return self.alter_type();
+        }
+        if self.accept_word("role")? {
+            return self.alter_role();
+        }
+        if self.accept_word("user")? {
+            return self.alter_user();
         }
         self.other_kind(first, true)
     }
@@ -186,9 +190,6 @@ impl Parser<'_> {
             };
             self.table_name()?;
             return Err(unsupported("materialized views"));
-        }
-        if self.token.is("role") || self.token.is("user") {
-            return Err(anonymous());
         }
         Err(self.no_viable_since(first))
     }

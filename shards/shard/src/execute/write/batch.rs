@@ -11,7 +11,7 @@ use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
 use crate::execute::values::timeout::timeout_of;
 use crate::execute::write::mutations::Mutations;
-use crate::execute::{conditional, guardrail_checks};
+use crate::execute::{access, conditional, guardrail_checks};
 use crate::guards::batches::BatchThresholds;
 use crate::messages::data::{ListChange, WriteTimes};
 use crate::planning::{ParseTrace, plan_text, prepared};
@@ -51,6 +51,9 @@ pub(crate) async fn message(
             return Err(Failure::invalid(wrong_count_in_batch(markers, entry.values.len())));
         }
         statements.push(statement);
+    }
+    for statement in &statements {
+        access::check::check(shard, session, statement).await?;
     }
     let when = WriteTimes::of(shard, None, &Values::in_order(&[]), parameters)?;
     if entries.is_empty() {

@@ -1,0 +1,138 @@
+//! `authenticator`, `authorizer` and the options that go with them.
+
+use super::given::Given;
+use super::options::kind;
+use super::{ConfigError, error};
+use model::Consistency;
+use shard::{AccessOptions, Authenticator};
+use std::time::Duration;
+
+impl Given {
+    pub(super) fn access(&self) -> Result<AccessOptions, ConfigError> {
+        let default = AccessOptions::default();
+        let authenticator = match self.class("authenticator")?.as_deref() {
+            None | Some("AllowAllAuthenticator") => Authenticator::AllowAll,
+            Some("PasswordAuthenticator") => Authenticator::Password,
+            Some(other) => {
+                return error(format!(
+                    "authenticator: {other} is not supported yet, only AllowAllAuthenticator or PasswordAuthenticator"
+                ));
+            }
+        };
+        let authorizes = self.one_of("authorizer", ["AllowAllAuthorizer", "CassandraAuthorizer"])?;
+        if authorizes && authenticator == Authenticator::AllowAll {
+            return error("authorizer: AllowAllAuthenticator can't be used with CassandraAuthorizer");
+        }
+        let networks = ["AllowAllNetworkAuthorizer", "CassandraNetworkAuthorizer"];
+        let authorizes_networks = self.one_of("network_authorizer", networks)?;
+        if authorizes_networks && authenticator == Authenticator::AllowAll {
+            return error("network_authorizer: AllowAllAuthenticator can't be used with CassandraNetworkAuthorizer");
+        }
+        let duration = |name| self.duration(name);
+        let entries = |name| Ok::<_, ConfigError>(self.number(name, 0, i32::MAX as u64)?.map(|count| count as usize));
+        let (validity, count) = (|of: Option<Duration>| of.unwrap_or(default.validities[0]), default.entries_max[0]);
+        Ok(AccessOptions {
+            authenticator,
+            authorizes,
+            authorizes_networks,
+            read_level: self.level("auth_read_consistency_level")?.unwrap_or(default.read_level),
+            write_level: self.level("auth_write_consistency_level")?.unwrap_or(default.write_level),
+            validities: [
+                validity(duration("credentials_validity")?),
+                validity(duration("permissions_validity")?),
+                validity(duration("roles_validity")?),
+            ],
+            update_intervals: [
+                duration("credentials_update_interval")?,
+                duration("permissions_update_interval")?,
+                duration("roles_update_interval")?,
+            ],
+            entries_max: [
+                entries("credentials_cache_max_entries")?.unwrap_or(count),
+                entries("permissions_cache_max_entries")?.unwrap_or(count),
+                entries("roles_cache_max_entries")?.unwrap_or(count),
+            ],
+            default_superuser: self.flag("default_superuser_enabled")?.unwrap_or(default.default_superuser),
+        })
+    }
+
+    /// The class that an option names, without its package.
+    fn class(&self, name: &'static str) -> Result<Option<String>, ConfigError> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        match kind::class_name(value) {
+            Some(class) => Ok(Some(kind::last_word(&class).to_owned())),
+            None => error(format!("{name}: a class_name is needed")),
+        }
+    }
+
+    /// Whether an option names the second of two classes.
+    fn one_of(&self, name: &'static str, [allowing, deciding]: [&str; 2]) -> Result<bool, ConfigError> {
+        match self.class(name)?.as_deref() {
+            None => Ok(false),
+            Some(class) if class == allowing => Ok(false),
+            Some(class) if class == deciding => Ok(true),
+            Some(other) => error(format!("{name}: {other} is not supported yet, only {allowing} or {deciding}")),
+        }
+    }
+
+    fn level(&self, name: &'static str) -> Result<Option<Consistency>, ConfigError> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        match (0..).map_while(Consistency::from_code).find(|level| level.name() == text && !level.is_serial()) {
+            Some(level) => Ok(Some(level)),
+            None => error(format!("{name}: {text} is no consistency level")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+    use super::*;
+
+    fn read(options: &[&str]) -> Result<AccessOptions, String> {
+        let options: Vec<String> = options.iter().map(|option| option.to_string()).collect();
+        Config::read("", &options).map(|config| config.node.access).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn classes_are_named_in_several_ways() {
+        for name in [
+            "PasswordAuthenticator",
+            "org.apache.cassandra.auth.PasswordAuthenticator",
+            "{class_name: PasswordAuthenticator, parameters: {}}",
+            "[{class_name: org.apache.cassandra.auth.PasswordAuthenticator}]",
+        ] {
+            let options = read(&[&format!("authenticator={name}"), "authorizer=CassandraAuthorizer"]).expect(name);
+            assert!(options.requires_login() && options.authorizes, "{name}");
+        }
+        assert_eq!(read(&[]), Ok(AccessOptions::default()));
+    }
+
+    #[test]
+    fn what_would_protect_nothing_is_refused() {
+        assert_eq!(
+            read(&["authorizer=CassandraAuthorizer"]).expect_err("refused"),
+            "authorizer: AllowAllAuthenticator can't be used with CassandraAuthorizer"
+        );
+        for (option, value) in [
+            ("authenticator", "MutualTlsAuthenticator"),
+            ("authenticator", "MutualTlsWithPasswordFallbackAuthenticator"),
+            ("authorizer", "Mine"),
+            ("cidr_authorizer", "CassandraCIDRAuthorizer"),
+            ("role_manager", "Mine"),
+        ] {
+            let refusal = read(&[&format!("{option}={value}")]).expect_err(value);
+            assert!(refusal.starts_with(&format!("{option}: {value} is not supported yet")), "{refusal}");
+        }
+    }
+
+    #[test]
+    fn the_shortest_time_counts() {
+        let options = read(&["permissions_validity=700ms", "roles_update_interval=100ms"]).expect("valid");
+        assert_eq!(options.validity(), Duration::from_millis(700));
+        assert_eq!(options.update_interval(), Some(Duration::from_millis(100)));
+        let levels = read(&["auth_read_consistency_level=ONE", "auth_write_consistency_level=QUORUM"]).expect("valid");
+        assert_eq!((levels.read_level, levels.write_level), (Consistency::One, Consistency::Quorum));
+        assert!(read(&["auth_read_consistency_level=SERIAL"]).is_err());
+    }
+}

@@ -1,0 +1,141 @@
+//! What holds on open connections and on other nodes when roles change, and that passwords are not shown.
+
+use crate::node::with_configured_nodes;
+use crate::play::{login, run};
+use runtime::NodeId;
+use runtime::sim::Sim;
+use server::client::{CallError, Client, QueryOptions};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// How long a change may take to be known everywhere.
+const KNOWN_WITHIN: Duration = Duration::from_secs(1);
+
+fn options() -> Vec<String> {
+    ["authenticator=PasswordAuthenticator", "authorizer=CassandraAuthorizer"].map(str::to_owned).to_vec()
+}
+
+async fn told(client: &mut Client, text: &str) -> String {
+    match client.query(text, &QueryOptions::default()).await {
+        Ok(_) => "done".into(),
+        Err(CallError::Failure { text, .. }) => text,
+        Err(CallError::Broken(error)) => panic!("{text}: {error}"),
+    }
+}
+
+async fn table(root: &mut Client) {
+    run(root, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
+    run(root, "CREATE TABLE k.t (k int PRIMARY KEY)").await;
+    run(root, "CREATE ROLE a WITH PASSWORD = 'pa' AND LOGIN = true").await;
+    run(root, "GRANT SELECT ON k.t TO a").await;
+}
+
+/// A change through one node counts for connections to another one, and to all of its cores.
+#[test]
+fn changes_count_on_open_connections_of_other_nodes() {
+    with_configured_nodes(&options(), &[2, 2], |address| async move {
+        let other = SocketAddr::new(Sim::address_of(NodeId(1)), address.port());
+        let mut root = login(other, "cassandra cassandra").await.expect("the default superuser");
+        table(&mut root).await;
+        let mut clients = Vec::new();
+        for at in [address, address, other, other] {
+            clients.push(login(at, "a pa").await.expect("logs in"));
+        }
+        const READ: &str = "SELECT * FROM k.t";
+        for (change, expected) in [
+            ("REVOKE SELECT ON k.t FROM a", "User a has no SELECT permission on <table k.t> or any of its parents"),
+            ("GRANT SELECT ON KEYSPACE k TO a", "done"),
+            ("ALTER ROLE a WITH LOGIN = false", "a is not permitted to log in"),
+            ("ALTER ROLE a WITH LOGIN = true", "done"),
+            ("ALTER ROLE a WITH PASSWORD = 'new'", "The password of a has changed since this connection has logged in"),
+            ("DROP ROLE a", "Role a doesn't exist"),
+        ] {
+            // Cassandra's interval between changes of a password.
+            runtime::sleep(Duration::from_secs(5)).await;
+            for client in &mut clients {
+                told(client, READ).await;
+            }
+            run(&mut root, change).await;
+            runtime::sleep(KNOWN_WITHIN).await;
+            for client in &mut clients {
+                assert_eq!(told(client, READ).await, expected, "{change}");
+            }
+        }
+    });
+}
+
+/// The connection that changes the password of its role need not log in again.
+#[test]
+fn whoever_changes_the_own_password_goes_on() {
+    with_configured_nodes(&options(), &[1], |address| async move {
+        let mut root = login(address, "cassandra cassandra").await.expect("the default superuser");
+        table(&mut root).await;
+        runtime::sleep(Duration::from_secs(6)).await;
+        let mut client = login(address, "a pa").await.expect("logs in");
+        assert_eq!(told(&mut client, "ALTER ROLE a WITH PASSWORD = 'new'").await, "done");
+        assert_eq!(told(&mut client, "SELECT * FROM k.t").await, "done");
+        assert!(login(address, "a pa").await.is_err(), "the former password");
+        assert!(login(address, "a new").await.is_ok(), "the new one");
+        let again = told(&mut client, "ALTER ROLE a WITH PASSWORD = 'newer'").await;
+        assert_eq!(again, "Password for role a can only be changed every 5000ms.");
+    });
+}
+
+/// The rights on a table end with it, and the creator of the next one of its name has them.
+#[test]
+fn rights_end_with_what_they_are_about() {
+    with_configured_nodes(&options(), &[1], |address| async move {
+        let mut root = login(address, "cassandra cassandra").await.expect("the default superuser");
+        table(&mut root).await;
+        let mut client = login(address, "a pa").await.expect("logs in");
+        run(&mut root, "DROP TABLE k.t").await;
+        run(&mut root, "CREATE TABLE k.t (k int PRIMARY KEY)").await;
+        assert!(told(&mut client, "SELECT * FROM k.t").await.contains("no SELECT permission"));
+        run(&mut root, "GRANT CREATE ON KEYSPACE k TO a").await;
+        assert_eq!(told(&mut client, "CREATE TABLE k.own (k int PRIMARY KEY)").await, "done");
+        assert_eq!(told(&mut client, "INSERT INTO k.own (k) VALUES (1)").await, "done");
+        assert_eq!(told(&mut client, "DROP TABLE k.own").await, "done");
+    });
+}
+
+/// The most failures of an address are checked, one more is refused at once, also with the right password.
+#[test]
+fn failed_logins_of_an_address_are_bounded() {
+    with_configured_nodes(&options(), &[1], |address| async move {
+        const FAILURES_MAX: usize = 20;
+        let text = |error| match error {
+            Err(CallError::Failure { code: 0x0100, text, .. }) => text,
+            Err(error) => panic!("{error:?}"),
+            Ok(_) => "logged in".to_owned(),
+        };
+        for at in 0..FAILURES_MAX {
+            let name = if at % 2 == 0 { "cassandra" } else { "nobody" };
+            let expected = format!("Provided username {name} and/or password are incorrect");
+            assert_eq!(text(login(address, &format!("{name} wrong")).await), expected);
+        }
+        let refused = "Too many failed logins from this address, try again later";
+        assert_eq!(text(login(address, "cassandra cassandra").await), refused);
+        runtime::sleep(Duration::from_secs(10)).await;
+        assert_eq!(text(login(address, "cassandra cassandra").await), "logged in");
+    });
+}
+
+/// Neither tables nor traces show a password.
+#[test]
+fn passwords_are_not_shown() {
+    with_configured_nodes(&options(), &[1], |address| async move {
+        let mut root = login(address, "cassandra cassandra").await.expect("the default superuser");
+        let text = "CREATE ROLE b WITH PASSWORD = 'geheim' AND LOGIN = true";
+        let prepared = root.prepare(text).await.expect("prepared");
+        root.execute(&prepared, &QueryOptions::default()).await.expect("runs");
+        assert!(login(address, "b geheim").await.is_ok());
+        for table in
+            ["system.prepared_statements", "system_traces.sessions", "system_views.queries", "system_auth.roles"]
+        {
+            let found = root.query(&format!("SELECT * FROM {table}"), &QueryOptions::default()).await.expect(table);
+            let shows =
+                |cell: &Option<Vec<u8>>| cell.as_ref().is_some_and(|cell| cell.windows(6).any(|w| w == b"geheim"));
+            assert!(!found.rows.iter().flatten().any(shows), "{table}");
+        }
+    });
+}
