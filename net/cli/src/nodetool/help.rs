@@ -132,7 +132,8 @@ mod tests {
     #[allow(clippy::disallowed_methods, reason = "a test reads its recorded texts")]
     fn help_is_cassandras() {
         // Of Helenus alone, or of later versions of Cassandra.
-        let own = ["recoveragreement", "shardstats", "abortbootstrap", "abortdecommission", "abortmove"];
+        let own =
+            ["createsuperuser", "recoveragreement", "shardstats", "abortbootstrap", "abortdecommission", "abortmove"];
         let is_own = |name: &str| own.contains(&name);
         for command in commands::all().filter(|command| !is_own(command.name)) {
             let path = format!("{}/tests/nodetool/help/{}.txt", env!("CARGO_MANIFEST_DIR"), command.name);
