@@ -1,9 +1,11 @@
-//! The Python driver, the Java driver and cqlsh against the real binary: the programs of `net/server/tests/drivers`.
+//! The Python, Java, Go and Node.js drivers and cqlsh against the real binary: the programs of
+//! `net/server/tests/drivers`.
 //!
 //! Ignored unless asked for, because they need packages and jars that cargo does not bring: `just drivers`, or
 //! `net/server/tests/drivers/prepare target/tmp/drivers` and then `cargo test --test binary -- --ignored drivers::`.
 //!
-//! 1. `prepare` has brought the packages, the jars and the compiled Java program into the target directory.
+//! 1. `prepare` has brought the packages, the jars and the compiled programs into the target directory. Those for Go
+//!    and Node.js are there if the machine has these; their tests do nothing otherwise, and say so.
 //! 2. Every test starts a node of its own and runs one program for one protocol version, in every compression that the
 //!    version has.
 //! 3. Where a program prints `restart`, the node is stopped in order and started again; a line on the program's input
@@ -112,6 +114,61 @@ fn java_driver() {
     command.args(["v4-none", "v4-lz4", "v4-snappy", "v5-none", "v5-lz4"]);
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
+}
+
+/// A program that `prepare` has brought for a language that this machine has; `None` without that language.
+fn program_of(tools: &Path, language: &str) -> Option<Command> {
+    let directory = tools.join(language);
+    if !directory.exists() {
+        eprintln!("not run: this machine has no {language}");
+        return None;
+    }
+    let mut command = Command::new("timeout");
+    command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX]);
+    match language {
+        "node" => command.arg("node").arg(directory.join("program.js")),
+        _ => command.arg(directory.join("program")),
+    };
+    Some(command)
+}
+
+/// Runs a program against one node that it has restarted, then against three.
+fn driver_of(language: &str, addresses: [&'static str; 3], variants: &[&str]) {
+    let Some(mut command) = program_of(&prepared(), language) else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let start_at = |at: usize, cores: &str| {
+        let data = directory.path().join(format!("{cores}-{at}"));
+        Node::start(addresses[at], &data, &["--cores", cores, "--seeds", addresses[0]])
+    };
+    command.args([addresses[0], "9042", "--restarts"]).args(variants);
+    let node = run(command, start_at(0, "2"), || start_at(0, "2"));
+    assert_eq!(node.stop(), Some(0));
+
+    let mut nodes: Vec<Node> = (0..3).map(|at| start_at(at, "1")).collect();
+    let mut command = program_of(&prepared(), language).expect("as before");
+    command.args([&addresses.join(","), "9042", variants[variants.len() - 1]]);
+    let first = run(command, nodes.remove(0), || unreachable!("it is not restarted"));
+    for node in nodes.into_iter().chain([first]) {
+        assert_eq!(node.stop(), Some(0));
+    }
+}
+
+#[test]
+#[ignore = "needs the Go driver: just drivers"]
+fn go_driver() {
+    driver_of("go-v1", ["127.0.13.7", "127.0.13.8", "127.0.13.9"], &["v4-none", "v4-snappy"]);
+}
+
+#[test]
+#[ignore = "needs the Go driver: just drivers"]
+fn go_driver_of_the_second_line() {
+    driver_of("go-v2", ["127.0.13.10", "127.0.13.11", "127.0.13.12"], &["v4-lz4", "v5-none", "v5-lz4"]);
+}
+
+#[test]
+#[ignore = "needs the Node.js driver: just drivers"]
+fn node_driver() {
+    driver_of("node", ["127.0.13.13", "127.0.13.14", "127.0.13.15"], &["v4-none"]);
 }
 
 /// `COPY FROM`, then `COPY TO`: the same rows; the 100,000 of `docs/verification.md` are run by hand.
