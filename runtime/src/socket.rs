@@ -4,6 +4,7 @@
 use crate::context::{Backend, backend};
 #[cfg(feature = "glommio")]
 use crate::glommio;
+use crate::seal::Seal;
 use crate::system::accept_queue;
 use crate::time::sleep;
 use crate::{sim, uring};
@@ -11,6 +12,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::Path;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// How long a failed `accept` takes.
@@ -160,6 +162,27 @@ impl Stream {
             #[cfg(feature = "glommio")]
             StreamInner::Glommio(s) => s.write(f),
             StreamInner::Sim(s) => s.write(f),
+        }
+    }
+
+    /// Hands what is appended to the send queue to `seal` at each flush, and sends what that makes of it. To be called
+    /// once, before anything is written.
+    pub fn seal_with(&self, seal: Rc<dyn Seal>) {
+        match &self.0 {
+            StreamInner::Uring(s) => s.seal_with(seal),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.seal_with(seal),
+            StreamInner::Sim(s) => s.seal_with(seal),
+        }
+    }
+
+    /// Has the seal asked at the end of this turn even if nothing is appended, because it has bytes of its own to send.
+    pub fn nudge(&self) {
+        match &self.0 {
+            StreamInner::Uring(s) => s.nudge(),
+            #[cfg(feature = "glommio")]
+            StreamInner::Glommio(s) => s.nudge(),
+            StreamInner::Sim(s) => s.nudge(),
         }
     }
 

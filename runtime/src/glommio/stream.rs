@@ -11,6 +11,7 @@
 use super::core::Core;
 use super::operations::UnderWay;
 use super::socket;
+use crate::seal::Seal;
 use crate::system::address::{limit_linger, shut_down};
 use crate::system::receive_queue::ReceiveQueue;
 use crate::system::send_queue::SendQueue;
@@ -92,6 +93,15 @@ impl Stream {
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         let connection = &self.connection;
         connection.queue.write(f, || connection.core.dirty.push(connection.clone()))
+    }
+
+    pub(crate) fn seal_with(&self, seal: Rc<dyn Seal>) {
+        self.connection.queue.seal_with(seal);
+    }
+
+    pub(crate) fn nudge(&self) {
+        let connection = &self.connection;
+        connection.queue.nudge(|| connection.core.dirty.push(connection.clone()));
     }
 
     pub(crate) fn queued(&self) -> usize {

@@ -1,6 +1,7 @@
 //! A simulated connection: two sides, bytes in flight between them, windows, and how it ends.
 //!
-//! 1. Written bytes wait in the side's send queue until the end of the turn. Then the system takes as many as the
+//! 1. Written bytes wait in the side's send queue until the end of the turn, when its seal, if it has one, turns them
+//!    into others. Then the system takes as many as the
 //!    peer's window has room for, cuts them into segments of random size, and sends each with its own latency.
 //! 2. Segments of one side arrive in order. While the network is cut, the first one waits, and all behind it.
 //! 3. When the peer takes bytes from its receive buffer, the window opens again, one latency later.
@@ -14,6 +15,7 @@ use super::scheduler::Event;
 use super::world::{End, World};
 use crate::hash::hash64;
 use crate::ids::NodeId;
+use crate::seal::Seal;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::io;
@@ -49,7 +51,13 @@ pub(crate) struct Side {
     /// The shard of the stream; none between `accept` and `attach`.
     pub(crate) shard: Option<u32>,
     pub(crate) address: SocketAddr,
+    /// What tasks have written; sealed at the end of the turn if there is a seal.
     pub(crate) out: Vec<u8>,
+    pub(crate) seal: Option<Rc<dyn Seal>>,
+    /// What the seal has made, and the window had no room for.
+    sealed: Vec<u8>,
+    /// The seal has something to send beside what is written.
+    pub(crate) nudged: bool,
     pub(crate) dirty: bool,
     pub(crate) received: VecDeque<Vec<u8>>,
     pub(crate) received_bytes: usize,
@@ -77,6 +85,9 @@ impl Side {
             shard,
             address,
             out: Vec::new(),
+            seal: None,
+            sealed: Vec::new(),
+            nudged: false,
             dirty: false,
             received: VecDeque::new(),
             received_bytes: 0,
@@ -93,6 +104,22 @@ impl Side {
             stalled: false,
             window_scheduled: false,
         }
+    }
+
+    /// The bytes that the system has not taken.
+    pub(crate) fn queued(&self) -> usize {
+        self.out.len() + self.sealed.len() + usize::from(self.nudged)
+    }
+
+    /// The bytes that are ready to be sent.
+    fn ready(&mut self) -> &mut Vec<u8> {
+        if self.seal.is_some() { &mut self.sealed } else { &mut self.out }
+    }
+
+    fn clear_queue(&mut self) {
+        self.out.clear();
+        self.sealed.clear();
+        self.nudged = false;
     }
 
     fn is_gone(&self) -> bool {
@@ -116,7 +143,7 @@ impl Side {
 
     fn break_off(&mut self) {
         self.incoming = Incoming::Broken;
-        self.out.clear();
+        self.clear_queue();
         self.lingering = false;
         self.flight.clear();
         self.flight_bytes = 0;
@@ -172,7 +199,19 @@ impl Connection {
     /// Sends queued bytes at the end of the turn in which they were written.
     pub(crate) fn turn_ended(self: &Rc<Connection>, world: &World, number: usize) {
         self.with(number, |side| side.dirty = false);
+        self.seal(number);
         self.flush(world, number);
+    }
+
+    /// Has what is written sealed, if there is a seal.
+    fn seal(&self, number: usize) {
+        let taken = self.with(number, |side| {
+            side.nudged = false;
+            side.seal.clone().map(|seal| (seal, std::mem::take(&mut side.out), std::mem::take(&mut side.sealed)))
+        });
+        let Some((seal, mut out, mut sealed)) = taken else { return };
+        seal.seal(&mut out, &mut sealed);
+        self.with(number, |side| (side.out, side.sealed) = (out, sealed));
     }
 
     /// Sends as many queued bytes as fit into the window.
@@ -180,11 +219,12 @@ impl Connection {
         let mut sides = self.sides.borrow_mut();
         let received = sides[1 - number].received_bytes;
         let side = &mut sides[number];
-        let room = WINDOW_BYTES_MAX.saturating_sub(side.flight_bytes + received).min(side.out.len());
+        let room = WINDOW_BYTES_MAX.saturating_sub(side.flight_bytes + received).min(side.ready().len());
         if room > 0 {
-            let rest = side.out.split_off(room);
-            let taken = std::mem::replace(&mut side.out, rest);
-            world.scheduler.fold(hash64(&taken));
+            let rest = side.ready().split_off(room);
+            let taken = std::mem::replace(side.ready(), rest);
+            // The bytes of a seal may be random beyond the seed's reach; their number may not.
+            world.scheduler.fold(if side.seal.is_some() { taken.len() as u64 } else { hash64(&taken) });
             {
                 let mut sent = side.node.sent.borrow_mut();
                 let to_peer = sent.entry(self.nodes[1 - number]).or_default();
@@ -200,7 +240,7 @@ impl Connection {
                 bytes = rest;
             }
         }
-        if side.lingering && side.out.is_empty() {
+        if side.lingering && side.ready().is_empty() {
             side.lingering = false;
             self.send(world, side, number, Segment::Fin);
         }
@@ -276,7 +316,7 @@ impl Connection {
     pub(crate) fn taken(self: &Rc<Connection>, world: &World, number: usize, now: u64) {
         let mut sides = self.sides.borrow_mut();
         let sender = &mut sides[1 - number];
-        if sender.out.is_empty() || sender.window_scheduled {
+        if sender.ready().is_empty() || sender.window_scheduled {
             return;
         }
         sender.window_scheduled = true;
@@ -302,6 +342,9 @@ impl Connection {
     /// Closes a side. With `linger`, when the stream was dropped, queued bytes are still sent; without, in `shutdown`,
     /// they are dropped.
     pub(crate) fn close(self: &Rc<Connection>, world: &World, number: usize, linger: bool) {
+        if linger && self.with(number, |side| side.send_error().is_none()) {
+            self.seal(number);
+        }
         let mut sides = self.sides.borrow_mut();
         let side = &mut sides[number];
         if side.closed {
@@ -312,9 +355,9 @@ impl Connection {
         side.received.clear();
         side.received_bytes = 0;
         let broken = side.incoming == Incoming::Broken;
-        side.lingering = linger && !unread && !broken && !side.out.is_empty();
+        side.lingering = linger && !unread && !broken && !side.ready().is_empty();
         if !side.lingering {
-            side.out.clear();
+            side.clear_queue();
         }
         let wakers = side.wakers();
         if !broken && !side.lingering {
@@ -344,7 +387,7 @@ impl Connection {
         side.receiver = None;
         side.drainers.clear();
         side.lingering = false;
-        side.out.clear();
+        side.clear_queue();
         match end {
             End::Exit if !was_closed => {
                 let reset = unread || world.scheduler.below(4) == 0;

@@ -11,6 +11,7 @@ use super::world::World;
 use crate::context;
 use crate::executor::yield_now;
 use crate::ids::NodeId;
+use crate::seal::Seal;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::future::poll_fn;
@@ -381,12 +382,32 @@ impl Stream {
         // The buffer is taken out, because `f` may call anything.
         let mut out = self.with_side(|side| std::mem::take(&mut side.out));
         let result = f(&mut out);
-        let dirty = self.with_side(|side| {
-            if side.send_error().is_some() || !self.node.alive.get() {
-                return false;
+        self.with_side(|side| {
+            if side.send_error().is_none() && self.node.alive.get() {
+                side.out = out;
             }
-            side.out = out;
-            !side.out.is_empty() && !std::mem::replace(&mut side.dirty, true)
+        });
+        self.mark_dirty(false);
+        result
+    }
+
+    pub(crate) fn seal_with(&self, seal: Rc<dyn Seal>) {
+        self.with_side(|side| {
+            assert!(side.out.is_empty() && side.seal.is_none(), "sealed once, before anything is written");
+            side.seal = Some(seal);
+        });
+    }
+
+    pub(crate) fn nudge(&self) {
+        self.mark_dirty(true);
+    }
+
+    /// Has what is written sent at the end of the turn, and the seal asked if it is `nudged`.
+    fn mark_dirty(&self, nudged: bool) {
+        let dirty = self.with_side(|side| {
+            let is_able = side.send_error().is_none() && self.node.alive.get();
+            side.nudged |= nudged && is_able;
+            is_able && (!side.out.is_empty() || side.nudged) && !std::mem::replace(&mut side.dirty, true)
         });
         if dirty {
             let queued = context::try_with(|c| {
@@ -396,18 +417,17 @@ impl Stream {
             });
             debug_assert!(queued.is_some(), "a live node writes in its polls only");
         }
-        result
     }
 
     pub(crate) fn queued(&self) -> usize {
-        self.with_side(|side| side.out.len())
+        self.with_side(|side| side.queued())
     }
 
     pub(crate) async fn drained_to(&self, bytes: usize) -> io::Result<()> {
         poll_fn(|cx| {
             self.with_side(|side| match side.send_error() {
                 Some(error) => Poll::Ready(Err(error.into())),
-                None if side.out.len() <= bytes => Poll::Ready(Ok(())),
+                None if side.queued() <= bytes => Poll::Ready(Ok(())),
                 None => {
                     side.drainers.push(cx.waker().clone());
                     Poll::Pending

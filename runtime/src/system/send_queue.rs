@@ -3,12 +3,14 @@
 //! 1. Tasks append to `out` during a turn of the loop, and the connection enters the [`DirtyList`] of its shard.
 //! 2. The flush at the end of the turn swaps `out` with `sending`, and the backend sends `sending`.
 //! 3. While a send is under way `out` gathers what the next one sends.
+//! 4. If there is a [`Seal`], the flush hands `out` to it instead, and what it makes of that is sent.
 //!
 //! Invariants: `sending` does not change while a send is under way, because the kernel may be reading it; a queue that
 //! is broken takes no more bytes. How bytes reach the kernel is in each backend's `stream.rs`.
 
+use crate::seal::Seal;
 use crate::sync::Waiters;
-use std::cell::{Cell, Ref, RefCell};
+use std::cell::{Cell, OnceCell, Ref, RefCell};
 use std::future::poll_fn;
 use std::io;
 use std::rc::Rc;
@@ -25,6 +27,9 @@ pub(crate) struct SendQueue {
     sent: Cell<usize>,
     dirty: Cell<bool>,
     under_way: Cell<bool>,
+    seal: OnceCell<Rc<dyn Seal>>,
+    /// The seal has something to send beside what is appended.
+    nudged: Cell<bool>,
     /// The errno with which sending ended.
     broken: Cell<Option<i32>>,
     drainers: Waiters,
@@ -45,16 +50,35 @@ impl SendQueue {
 
     /// Calls `mark` if bytes were appended during a send and the connection is not dirty yet.
     pub(crate) fn mark_rest(&self, mark: impl FnOnce()) {
-        if !self.out.borrow().is_empty() && !self.dirty.replace(true) {
+        if (!self.out.borrow().is_empty() || self.nudged.get()) && !self.dirty.replace(true) {
             mark();
         }
     }
 
-    /// Bytes that the system has not taken.
+    /// Hands what is appended to `seal` at each flush. To be called once, before anything is appended.
+    pub(crate) fn seal_with(&self, seal: Rc<dyn Seal>) {
+        assert!(self.out.borrow().is_empty(), "nothing is sent before the seal is there");
+        let is_first = self.seal.set(seal).is_ok();
+        assert!(is_first, "a connection is sealed once");
+    }
+
+    /// Has the seal asked at the next flush even if nothing is appended; calls `mark` if that makes the connection
+    /// dirty.
+    pub(crate) fn nudge(&self, mark: impl FnOnce()) {
+        if self.broken.get().is_some() {
+            return;
+        }
+        self.nudged.set(true);
+        if !self.dirty.replace(true) {
+            mark();
+        }
+    }
+
+    /// Bytes that the system has not taken. What a seal has to send by itself counts as one until it is asked.
     pub(crate) fn len(&self) -> usize {
         // While a task appends, `out` is borrowed; what it appends is counted by the next call.
         let out = self.out.try_borrow().map_or(0, |out| out.len());
-        out + self.sending.borrow().len() - self.sent.get()
+        out + usize::from(self.nudged.get()) + self.sending.borrow().len() - self.sent.get()
     }
 
     /// Waits until at most `bytes` are queued; fails with the error that ended sending.
@@ -78,10 +102,21 @@ impl SendQueue {
         !self.under_way.get() && self.broken.get().is_none()
     }
 
-    /// Makes the appended bytes those to send, once all before are sent; false if there are none.
+    /// Makes the appended bytes those to send, once all before are sent; false if there are none. What the seal leaves
+    /// is asked for again after the next write or nudge.
     pub(crate) fn take_appended(&self) -> bool {
-        if self.out.borrow().is_empty() {
+        let nudged = self.nudged.take();
+        if self.out.borrow().is_empty() && !nudged {
             return false;
+        }
+        if let Some(seal) = self.seal.get() {
+            let (mut out, mut sending) = (self.out.borrow_mut(), self.sending.borrow_mut());
+            seal.seal(&mut out, &mut sending);
+            if out.is_empty() {
+                recycle(&mut out);
+            }
+            self.sent.set(0);
+            return !sending.is_empty();
         }
         std::mem::swap(&mut *self.out.borrow_mut(), &mut *self.sending.borrow_mut());
         self.sent.set(0);
@@ -121,6 +156,7 @@ impl SendQueue {
             self.broken.set(Some(e));
         }
         self.out.borrow_mut().clear();
+        self.nudged.set(false);
         if !self.under_way.get() {
             self.recycle();
         }

@@ -11,6 +11,7 @@ use super::operations::{Operation, OperationId};
 use super::reactor::Core;
 use super::receive_buffers::{self, Received};
 use super::socket::{self, Descriptor};
+use crate::seal::Seal;
 use crate::system::address::{limit_linger, shut_down};
 use crate::system::receive_queue::ReceiveQueue;
 use crate::system::send_queue::SendQueue;
@@ -72,6 +73,14 @@ impl Stream {
 
     pub(crate) fn write<R>(&self, f: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         self.connection.queue.write(f, || self.connection.mark_dirty())
+    }
+
+    pub(crate) fn seal_with(&self, seal: Rc<dyn Seal>) {
+        self.connection.queue.seal_with(seal);
+    }
+
+    pub(crate) fn nudge(&self) {
+        self.connection.queue.nudge(|| self.connection.mark_dirty());
     }
 
     pub(crate) fn queued(&self) -> usize {
