@@ -1,5 +1,6 @@
 //! The settings of a run on the command line of `helenus bench`.
 
+use crate::encryption::Ssl;
 use crate::keys::Distribution;
 use crate::plan::{Data, Length, Pace, Plan, Warmup, WorkloadName};
 use crate::schedule::Arrivals;
@@ -7,6 +8,7 @@ use crate::workload;
 use clap::{Args, Parser, ValueEnum};
 use model::Consistency;
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
 use std::time::Duration;
 use wire::Version;
 
@@ -22,6 +24,18 @@ pub struct RunArguments {
     /// Password for servers that ask
     #[arg(long, requires = "user")]
     password: Option<String>,
+    /// Encrypt connections
+    #[arg(long)]
+    ssl: bool,
+    /// PEM with the certificates that are trusted [default: every server is]
+    #[arg(long, value_name = "FILE", requires = "ssl")]
+    ssl_trust: Option<PathBuf>,
+    /// PEM with the certificate to show, and its key unless --ssl-key names that
+    #[arg(long, value_name = "FILE", requires = "ssl")]
+    ssl_certificate: Option<PathBuf>,
+    /// PEM with the key of the certificate
+    #[arg(long, value_name = "FILE", requires = "ssl_certificate")]
+    ssl_key: Option<PathBuf>,
     /// Version of the native protocol
     #[arg(long, value_name = "4|5", default_value = "4", value_parser = version)]
     protocol: Version,
@@ -186,6 +200,11 @@ impl RunArguments {
         let plan = Plan {
             hosts,
             login: self.user.clone().zip(self.password.clone()),
+            ssl: self.ssl.then(|| Ssl {
+                trust: self.ssl_trust.clone(),
+                certificate: self.ssl_certificate.clone(),
+                key: self.ssl_key.clone(),
+            }),
             version: self.protocol,
             consistency: self.consistency,
             serial: self.serial_consistency,

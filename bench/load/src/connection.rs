@@ -6,8 +6,9 @@
 use crate::session::Session;
 use crate::statement::{Body, Common, Statement};
 use crate::workload::{Operation, Workload};
-use runtime::{Instant, Stream};
+use runtime::Instant;
 use std::cell::{Cell, RefCell};
+use tls::Stream;
 use wire::decoder::{Decoder, Event};
 use wire::envelope::HEADER_BYTES;
 use wire::segment::SegmentWriter;

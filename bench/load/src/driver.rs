@@ -14,6 +14,7 @@
 //! Invariants: no allocation per operation; the threads share nothing but the counters of [`Shared`].
 
 use crate::connection::{Connection, Frame, Inbox};
+use crate::encryption::Ssl;
 use crate::errors::Class;
 use crate::judge::Judge;
 use crate::keys::Keys;
@@ -37,6 +38,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::task::{Poll, Waker};
 use std::time::Duration;
+use tls::ClientContext;
 
 /// The measurements of one thread.
 #[derive(Debug)]
@@ -111,6 +113,8 @@ async fn load(plan: &Arc<Plan>, shared: &Arc<Shared>, thread: usize) -> Result<T
 
 struct Driver {
     plan: Arc<Plan>,
+    /// What connections are encrypted with.
+    ssl: Option<ClientContext>,
     thread: usize,
     common: Common,
     workload: Box<dyn Workload>,
@@ -178,6 +182,7 @@ impl Driver {
             recorder: Recorder::new(workload.kinds().len(), plan.hosts.len(), open, late),
         };
         Ok(Rc::new(Driver {
+            ssl: plan.ssl.as_ref().map(Ssl::context).transpose()?,
             thread,
             common: Common { version: plan.version, consistency: plan.consistency, serial: plan.serial },
             workload,
@@ -203,7 +208,13 @@ impl Driver {
 
     fn address(&self, host: usize) -> Address {
         let plan = &self.plan;
-        Address { host: plan.hosts[host], source: None, login: plan.login.clone(), version: plan.version }
+        Address {
+            host: plan.hosts[host],
+            source: None,
+            login: plan.login.clone(),
+            ssl: self.ssl.clone(),
+            version: plan.version,
+        }
     }
 
     /// The server that a connection goes to.

@@ -13,6 +13,7 @@ pub mod commands;
 pub mod compare;
 pub mod connection;
 pub mod driver;
+pub mod encryption;
 pub mod errors;
 mod judge;
 pub mod keys;

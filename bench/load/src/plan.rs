@@ -1,5 +1,6 @@
 //! The plan of a run: all its settings, whichever kind of command line they came from.
 
+use crate::encryption::Ssl;
 use crate::keys::Distribution;
 use crate::schedule::Arrivals;
 use model::Consistency;
@@ -106,6 +107,8 @@ pub struct Plan {
     pub hosts: Vec<SocketAddr>,
     /// Name and password for servers that ask.
     pub login: Option<(String, String)>,
+    /// How connections are encrypted; `None` if they are not.
+    pub ssl: Option<Ssl>,
     /// The protocol's version, 4 or 5.
     pub version: Version,
     /// Consistency of requests.

@@ -2,10 +2,10 @@
 
 use crate::statement::{Common, Statement};
 use model::QueryParameters;
-use runtime::Stream;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
+use tls::{ClientContext, Stream};
 use wire::client::{Answer, Response, put_request};
 use wire::decoder::{Decoder, Event};
 use wire::request::Request;
@@ -32,6 +32,8 @@ pub struct Address {
     pub source: Option<SocketAddr>,
     /// Name and password for servers that ask.
     pub login: Option<(String, String)>,
+    /// How the connection is encrypted; `None` if it is not.
+    pub ssl: Option<ClientContext>,
     /// The protocol's version.
     pub version: Version,
 }
@@ -45,8 +47,14 @@ impl Session {
 
     /// Connects.
     pub async fn connect(address: &Address) -> io::Result<Stream> {
-        let connected = runtime::timeout(PATIENCE, Stream::connect(address.host, address.source)).await;
-        connected.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
+        let connected = runtime::timeout(PATIENCE, async {
+            let socket = runtime::Stream::connect(address.host, address.source).await?;
+            match &address.ssl {
+                None => Ok(socket.into()),
+                Some(ssl) => Stream::connect(socket, ssl).await,
+            }
+        });
+        connected.await.unwrap_or_else(|| Err(io::ErrorKind::TimedOut.into()))
     }
 
     /// Authenticates on a new connection. The error says what went wrong where.

@@ -30,14 +30,16 @@ impl Shards {
     /// Asks the server for its shards. Fails if it names none.
     pub async fn of(address: &Address) -> Result<Shards, String> {
         let options = Session::open(address).await?.options().await?;
-        Shards::read(&options).ok_or_else(|| format!("{}: the server tells of no shards", address.host))
+        Shards::read(&options, address.ssl.is_some())
+            .ok_or_else(|| format!("{}: the server tells of no shards", address.host))
     }
 
-    fn read(options: &[(String, Vec<String>)]) -> Option<Shards> {
+    fn read(options: &[(String, Vec<String>)], encrypted: bool) -> Option<Shards> {
         let algorithm = option(options, "SCYLLA_SHARDING_ALGORITHM")?;
         let shards = option(options, "SCYLLA_NR_SHARDS")?.parse().ok().filter(|count| *count > 0)?;
         let ignore_msb = option(options, "SCYLLA_SHARDING_IGNORE_MSB")?.parse().ok().filter(|bits| *bits < 64)?;
-        let port = option(options, "SCYLLA_SHARD_AWARE_PORT")?.parse().ok()?;
+        let port = if encrypted { "SCYLLA_SHARD_AWARE_PORT_SSL" } else { "SCYLLA_SHARD_AWARE_PORT" };
+        let port = option(options, port)?.parse().ok()?;
         (algorithm == "biased-token-round-robin")
             .then_some(Shards { map: ShardMap { ignore_msb, ..ShardMap::new(Partitioner::Murmur3, shards) }, port })
     }
@@ -113,13 +115,13 @@ mod tests {
         ]
         .map(|(name, value)| (name.to_string(), vec![value.to_string()]))
         .into();
-        let shards = Shards::read(&options).expect("all is there");
+        let shards = Shards::read(&options, false).expect("all is there");
         assert_eq!((shards, shards.count()), (Shards { map: ShardMap::new(Partitioner::Murmur3, 8), port: 19042 }, 8));
         assert_eq!(
             shards.owner(b"key"),
             ShardMap::new(Partitioner::Murmur3, 8).owner(Partitioner::Murmur3.token(b"key")) as usize
         );
         options.pop();
-        assert_eq!(Shards::read(&options), None);
+        assert_eq!(Shards::read(&options, false), None);
     }
 }

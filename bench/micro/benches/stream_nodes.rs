@@ -110,6 +110,10 @@ impl Peers for Loopback {
 struct Requests(Shard);
 
 impl Handler for Requests {
+    fn encrypts_to(&self, _: std::net::SocketAddr) -> bool {
+        false
+    }
+
     fn accept_peer(&self, _: &PeerIdentity) -> Result<(), Refusal> {
         Ok(())
     }
@@ -180,7 +184,7 @@ async fn start(role: Role, directory: &Path) -> Shard {
     let _ = peers.0.set(links.clone());
     runtime::spawn(async move {
         while let Ok(accepted) = listener.accept().await {
-            links.attach(accepted);
+            links.attach(accepted, internode::Encryption::Off);
         }
     });
     let told = directory.join(format!("{}.id", role.name()));

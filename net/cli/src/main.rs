@@ -69,11 +69,9 @@ fn run(settings: Settings) -> Exit {
         let mut out = std::io::stdout().lock();
         // A node goes on when standard output is closed.
         let _ = match listening {
-            Some(Listening { address, shard_aware }) => writeln!(
-                out,
-                "Helenus listens on {address} (shard-aware on port {}), {shards} shards, data in {shown}",
-                shard_aware.port()
-            ),
+            Some(listening) => {
+                writeln!(out, "Helenus listens on {}, {shards} shards, data in {shown}", listening_on(listening))
+            }
             None => writeln!(out, "Helenus listens for no clients, {shards} shards, data in {shown}"),
         };
         let _ = out.flush();
@@ -86,6 +84,21 @@ fn run(settings: Settings) -> Exit {
             Exit::Misconfigured
         }
     }
+}
+
+/// The ports for clients in words.
+fn listening_on(listening: &Listening) -> String {
+    let mut shown = listening.address.to_string();
+    for (what, address) in [
+        ("encrypted", listening.encrypted),
+        ("shard-aware", listening.shard_aware),
+        ("shard-aware and encrypted", listening.shard_aware_encrypted),
+    ] {
+        if let Some(address) = address {
+            shown.push_str(&format!(" ({what} on port {})", address.port()));
+        }
+    }
+    shown
 }
 
 fn code(exit: Exit) -> ExitCode {

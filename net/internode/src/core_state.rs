@@ -7,7 +7,7 @@ use crate::handler::Handler;
 use crate::identity::Identity;
 use crate::lane::Lane;
 use crate::metrics::Drops;
-use crate::options::{Compression, Options};
+use crate::options::{Compression, Keys, Options};
 use crate::replier::{InboundConnection, InboundCounts};
 use crate::strangers::Strangers;
 use runtime::HashMap;
@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use tls::Handshakes;
 use uuid::Uuid;
 
 /// A connection of one peer's core and lane, of which there is one.
@@ -35,6 +36,10 @@ pub(crate) struct CoreState {
     pub(crate) inbound: RefCell<HashMap<InboundKey, Rc<InboundConnection>>>,
     pub(crate) inbound_counts: RefCell<HashMap<SocketAddr, Rc<InboundCounts>>>,
     pub(crate) strangers: Rc<Strangers>,
+    /// Connections that are in their handshake of TLS.
+    pub(crate) handshakes: Handshakes,
+    /// What connections are encrypted with from now on.
+    pub(crate) keys: RefCell<Keys>,
     /// The addresses at which nodes are dialled that are not the ones by which they are known.
     pub(crate) dialled_at: RefCell<Arc<BTreeMap<SocketAddr, SocketAddr>>>,
     pub(crate) closed: Latch,
@@ -57,6 +62,8 @@ impl CoreState {
             inbound: RefCell::default(),
             inbound_counts: RefCell::default(),
             strangers: Rc::default(),
+            handshakes: Handshakes::default(),
+            keys: RefCell::default(),
             dialled_at: RefCell::default(),
             closed: Latch::default(),
             connections: Cell::new(0),

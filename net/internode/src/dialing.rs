@@ -5,19 +5,21 @@
 //! 2. Until a node has said how many cores it has, any port will do; if the answer comes from another core than the
 //!    wanted one, the connection is made once more. A second wrong one is kept: it serves as well, with more messages
 //!    between the peer's cores.
-//! 3. Both sides greet ([`crate::greeting`]) and judge each other.
+//! 3. The handshake of TLS is made if connections to the node are encrypted.
+//! 4. Both sides greet ([`crate::greeting`]) and judge each other.
 
 use crate::core_state::CoreState;
 use crate::endpoint::Endpoint;
 use crate::error::CallError;
 use crate::greeting::Greeting;
-use crate::identity::{Identity, PeerIdentity};
+use crate::identity::{Identity, PeerIdentity, certificates_of};
 use crate::lane::Lane;
 use crate::peer_clock::micros;
-use runtime::{ShardId, Stream};
+use runtime::ShardId;
 use std::io::{self, ErrorKind};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
+use tls::Stream;
 
 /// Ports that connections come from, when they name a core: those from here to the highest.
 const SOURCE_PORT_MIN: u16 = 32_768;
@@ -45,6 +47,7 @@ pub(crate) async fn dial(core: &CoreState, endpoint: &Endpoint, lane: Lane) -> R
             tracing::debug!(peer = %endpoint.address, ?lane, %error, "cannot connect");
             CallError::Unreachable
         })?;
+        let stream = secure(core, stream, endpoint.address).await?;
         let peer = Rc::new(greet(core, &stream, endpoint.address, lane).await?);
         let shards = peer.identity.shards;
         endpoint.identity.replace(Some(peer.clone()));
@@ -56,8 +59,22 @@ pub(crate) async fn dial(core: &CoreState, endpoint: &Endpoint, lane: Lane) -> R
     unreachable!("the last connection is kept")
 }
 
+/// Makes the handshake of TLS if connections to the node that is known by `to` are encrypted.
+async fn secure(core: &CoreState, socket: runtime::Stream, to: SocketAddr) -> Result<Stream, CallError> {
+    if !core.handler.encrypts_to(to) {
+        return Ok(socket.into());
+    }
+    let Some(keys) = core.keys.borrow().outbound.clone() else { return Err(CallError::Unreachable) };
+    Stream::connect(socket, &keys).await.map_err(|error| {
+        if core.strangers.should_tell(to.ip(), runtime::now()) {
+            tracing::warn!(peer = %to, %error, "the TLS handshake with a node failed");
+        }
+        CallError::Unreachable
+    })
+}
+
 /// Connects, from a port that names core `.0` of `.1` if given and if one is free.
-pub(crate) async fn connect(core: &CoreState, to: SocketAddr, port: Option<(u16, u16)>) -> io::Result<Stream> {
+pub(crate) async fn connect(core: &CoreState, to: SocketAddr, port: Option<(u16, u16)>) -> io::Result<runtime::Stream> {
     let any = if to.is_ipv4() { IpAddr::V4(Ipv4Addr::UNSPECIFIED) } else { IpAddr::V6(Ipv6Addr::UNSPECIFIED) };
     let source = core.options.source.unwrap_or(any);
     if let Some((shard, shards)) = port.filter(|(_, shards)| *shards > 1) {
@@ -65,13 +82,13 @@ pub(crate) async fn connect(core: &CoreState, to: SocketAddr, port: Option<(u16,
         let first = runtime::rng::below(count.max(1));
         for n in 0..SOURCE_PORTS_TRIED_MAX {
             let port = source_port((first + u64::from(n)) % count.max(1), shard, shards);
-            match Stream::connect(to, Some(SocketAddr::new(source, port))).await {
+            match runtime::Stream::connect(to, Some(SocketAddr::new(source, port))).await {
                 Err(error) if matches!(error.kind(), ErrorKind::AddrInUse | ErrorKind::AddrNotAvailable) => {}
                 connected => return connected,
             }
         }
     }
-    Stream::connect(to, Some(SocketAddr::new(source, 0))).await
+    runtime::Stream::connect(to, Some(SocketAddr::new(source, 0))).await
 }
 
 /// The `n`th port that names core `shard` of `shards`.
@@ -103,7 +120,7 @@ async fn greet(core: &CoreState, stream: &Stream, to: SocketAddr, lane: Lane) ->
         Greeting::Welcome { version, identity } if used == received.len() => {
             own.check_cluster(&identity).map_err(CallError::Refused)?;
             own.common_version(identity.address, identity.versions).map_err(CallError::Refused)?;
-            let peer = PeerIdentity { identity, version, socket: to };
+            let peer = PeerIdentity { identity, version, socket: to, certificates: certificates_of(stream) };
             core.handler.accept_peer(&peer).map_err(CallError::Refused)?;
             Ok(peer)
         }

@@ -6,12 +6,13 @@ use crate::frame::{Envelope, HEAD_BYTES};
 use crate::identity::PeerIdentity;
 use crate::lane::Lane;
 use crate::metrics::{OutboundMetrics, VolumeCounter, VolumeGauge};
+use runtime::Instant;
 use runtime::metrics::Counter;
-use runtime::{Instant, Stream};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use tls::Stream;
 
 /// The links to one node.
 pub(crate) struct Endpoint {

@@ -3,10 +3,14 @@
 use crate::identity::{PeerIdentity, Refusal};
 use crate::lane::Lane;
 use crate::replier::Replier;
+use std::net::SocketAddr;
 use std::rc::Rc;
 
 /// The node on one core: it judges other nodes and serves what they send.
 pub trait Handler {
+    /// Whether connections that this node makes to the one that is known by `to` are encrypted.
+    fn encrypts_to(&self, to: SocketAddr) -> bool;
+
     /// Whether to talk to a node of this cluster, for instance because it has left. Asked once per connection, on both
     /// sides; nodes of other clusters have been refused before.
     fn accept_peer(&self, peer: &PeerIdentity) -> Result<(), Refusal>;

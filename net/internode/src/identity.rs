@@ -4,6 +4,7 @@ use num_enum::FromPrimitive;
 use runtime::ShardId;
 use std::fmt;
 use std::net::SocketAddr;
+use tls::{CertificateDer, Stream};
 use uuid::Uuid;
 
 /// The most bytes of the name of a cluster, data centre or rack that can be told.
@@ -94,6 +95,13 @@ pub struct PeerIdentity {
     pub version: u16,
     /// The address by which it is known if it was dialled; else that of its socket, at which it does not listen.
     pub socket: SocketAddr,
+    /// The certificates that it has shown, its own first; empty if it has shown none.
+    pub certificates: Vec<CertificateDer<'static>>,
+}
+
+/// The certificates that the other side has shown.
+pub(crate) fn certificates_of(stream: &Stream) -> Vec<CertificateDer<'static>> {
+    stream.secured().map(|secured| secured.peer_certificates).unwrap_or_default()
 }
 
 /// Why a node will not talk to another one.

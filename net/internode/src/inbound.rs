@@ -15,15 +15,16 @@ use crate::endpoint::queue_bytes;
 use crate::error::FailureReason;
 use crate::frame::{Damage, Decoder, Envelope, Head, Kind, Step};
 use crate::greeting::Greeting;
-use crate::identity::{Identity, PeerIdentity, Refusal, Versions};
+use crate::identity::{Identity, PeerIdentity, Refusal, Versions, certificates_of};
 use crate::lane::Lane;
 use crate::peer_clock::PeerClock;
 use crate::replier::{InboundConnection, InboundCounts, Replier};
 use runtime::sync::{Either, race};
-use runtime::{Accepted, Instant, Stream};
+use runtime::{Accepted, Instant};
 use std::cell::Cell;
 use std::net::SocketAddr;
 use std::rc::Rc;
+use tls::{Encryption, Stream};
 
 /// A connection that has passed the handshake.
 struct Passed {
@@ -41,12 +42,17 @@ enum Failed {
 }
 
 /// Serves an accepted connection until either side closes it.
-pub(crate) async fn serve(core: Rc<CoreState>, accepted: Accepted) {
+pub(crate) async fn serve(core: Rc<CoreState>, accepted: Accepted, encryption: Encryption) {
     let source = accepted.peer();
-    let stream = match accepted.attach() {
-        Ok(stream) => Rc::new(stream),
+    let socket = match accepted.attach() {
+        Ok(socket) => socket,
         Err(error) => return tracing::debug!(%source, %error, "a connection could not be attached"),
     };
+    // The handshake of TLS is bounded and timed for itself.
+    let Some(stream) = secure(&core, socket, encryption).await else {
+        return core.strangers.strangers.increment();
+    };
+    let stream = Rc::new(stream);
     let greeted = {
         let _being_greeted = core.strangers.greet(&stream);
         runtime::timeout(core.options.connect_timeout, greet(&core, &stream)).await
@@ -72,6 +78,17 @@ pub(crate) async fn serve(core: Rc<CoreState>, accepted: Accepted) {
     }
 }
 
+/// Makes the handshake of TLS if there is to be one; `None` if it has failed.
+async fn secure(core: &CoreState, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
+    if encryption == Encryption::Off {
+        return Some(socket.into());
+    }
+    let source = socket.peer().ip();
+    let keys = core.keys.borrow().inbound.clone();
+    let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
+    core.handshakes.run(source, core.options.connect_timeout, accepting).await.ok()
+}
+
 /// Waits for the other side's greeting, judges it and answers if it passes.
 async fn greet(core: &CoreState, stream: &Stream) -> Result<Passed, Failed> {
     let mut received = Vec::new();
@@ -91,7 +108,8 @@ async fn greet(core: &CoreState, stream: &Stream) -> Result<Passed, Failed> {
     let own = core.identity();
     own.check_cluster(&identity).map_err(Failed::Refused)?;
     let version = own.common_version(identity.address, identity.versions).map_err(Failed::Refused)?;
-    let peer = PeerIdentity { identity, version, socket: stream.peer() };
+    let certificates = certificates_of(stream);
+    let peer = PeerIdentity { identity, version, socket: stream.peer(), certificates };
     core.handler.accept_peer(&peer).map_err(Failed::Refused)?;
     let agreed = Identity { versions: Versions { min: version, max: version }, ..Identity::clone(&own) };
     stream.write(|out| Greeting::Welcome { version, identity: agreed }.put(out));

@@ -11,7 +11,7 @@ use crate::identity::{Identity, PeerIdentity, Refusal};
 use crate::inbound;
 use crate::lane::Lane;
 use crate::metrics::{InboundMetrics, OutboundMetrics, StrangerMetrics};
-use crate::options::Options;
+use crate::options::{Keys, Options};
 use crate::outbound;
 use crate::peer_clock::micros;
 use runtime::sync::{Either, join_all, race};
@@ -22,6 +22,7 @@ use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use tls::{Encryption, HandshakeMetrics};
 
 /// A connection is pinged this often.
 const PING_EVERY: Duration = Duration::from_secs(5);
@@ -170,10 +171,16 @@ impl Links {
         from_there.for_each(|connection| connection.stream.shutdown());
     }
 
-    /// Serves an accepted connection on this core, which [`crate::route`] has chosen.
-    pub fn attach(&self, accepted: Accepted) {
+    /// Encrypts connections that are made from now on with `keys`.
+    pub fn set_keys(&self, keys: Keys) {
+        self.0.keys.replace(keys);
+    }
+
+    /// Serves an accepted connection on this core, which [`crate::route`] has chosen. It came to a port that is
+    /// encrypted as `encryption` says.
+    pub fn attach(&self, accepted: Accepted, encryption: Encryption) {
         if !self.0.closed.is_set() {
-            runtime::spawn(inbound::serve(self.0.clone(), accepted));
+            runtime::spawn(inbound::serve(self.0.clone(), accepted, encryption));
         }
     }
 
@@ -210,6 +217,7 @@ impl Links {
     pub fn close(&self) {
         self.0.closed.set();
         self.0.strangers.close();
+        self.0.handshakes.close();
         let endpoints = std::mem::take(&mut *self.0.endpoints.borrow_mut());
         endpoints.values().for_each(|endpoint| self.close_endpoint(endpoint));
     }
@@ -290,6 +298,11 @@ impl Links {
     /// Connections that never passed the handshake.
     pub fn strangers(&self) -> StrangerMetrics {
         self.0.strangers.metrics()
+    }
+
+    /// How handshakes of TLS with nodes that connected have ended.
+    pub fn handshakes(&self) -> HandshakeMetrics {
+        self.0.handshakes.metrics()
     }
 
     /// Calls of this core that wait for answers.

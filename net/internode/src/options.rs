@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::time::Duration;
+use tls::{ClientContext, ServerContext};
 
 /// Whose bodies are compressed: `internode_compression`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -13,6 +14,16 @@ pub enum Compression {
     BetweenDataCenters,
     /// Everybody's.
     All,
+}
+
+/// What connections are encrypted with; `None` where none is.
+#[derive(Clone, Default, Debug)]
+pub struct Keys {
+    /// Connections that other nodes make.
+    pub inbound: Option<ServerContext>,
+    /// Connections that this node makes, to nodes for which [`Handler::encrypts_to`](crate::Handler::encrypts_to) says
+    /// so.
+    pub outbound: Option<ClientContext>,
 }
 
 /// Limits of what waits in one direction. A queue that is empty takes any message, so that a core's share of a reserve

@@ -5,10 +5,11 @@ use crate::error::FailureReason;
 use crate::frame::{Envelope, Kind};
 use crate::identity::PeerIdentity;
 use crate::metrics::{Drops, InboundMetrics, VolumeCounter, VolumeGauge};
+use runtime::Instant;
 use runtime::metrics::Counter;
-use runtime::{Instant, Stream};
 use std::cell::Cell;
 use std::rc::Rc;
+use tls::Stream;
 
 /// What a core counts of one node's messages.
 pub(crate) struct InboundCounts {

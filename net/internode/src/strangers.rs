@@ -5,12 +5,13 @@
 
 use crate::metrics::StrangerMetrics;
 use runtime::metrics::Counter;
-use runtime::{HashMap, Instant, Stream};
+use runtime::{HashMap, Instant};
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use tls::Stream;
 
 /// Connections of a core that have not passed the handshake.
 pub const GREETINGS_MAX: usize = 128;

@@ -7,6 +7,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, AtomicUsize, Ordering};
 use std::time::Duration;
+use tls::Encryption;
 use uuid::Uuid;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -17,6 +18,10 @@ const WHERE: u8 = 2;
 struct Service;
 
 impl Handler for Service {
+    fn encrypts_to(&self, _: SocketAddr) -> bool {
+        false
+    }
+
     fn accept_peer(&self, _: &PeerIdentity) -> Result<(), Refusal> {
         Ok(())
     }
@@ -70,7 +75,7 @@ async fn serve(shard: ShardId, mesh: Mesh<Accepted>, board: Arc<Board>, callers:
         runtime::spawn(async move {
             while let Ok(accepted) = listener.accept().await {
                 match route(accepted.peer(), runtime::shard_count()) {
-                    ShardId(0) => attaching.attach(accepted),
+                    ShardId(0) => attaching.attach(accepted, Encryption::Off),
                     other => endpoint.send(other, accepted).await,
                 }
             }
@@ -78,7 +83,7 @@ async fn serve(shard: ShardId, mesh: Mesh<Accepted>, board: Arc<Board>, callers:
     } else {
         runtime::spawn(async move {
             loop {
-                attaching.attach(endpoint.recv().await.1);
+                attaching.attach(endpoint.recv().await.1, Encryption::Off);
             }
         });
     }

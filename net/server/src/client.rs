@@ -2,10 +2,10 @@
 
 use model::value::BoundValue;
 use model::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, Failure, QueryParameters};
-use runtime::Stream;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
+use tls::{ClientContext, Stream};
 use wire::client::{Answer, Response, put_request};
 use wire::decoder::{Decoder, Event};
 use wire::request::{Batch, EventType, Request};
@@ -146,31 +146,38 @@ pub struct Client {
     pub supported: Vec<(String, Vec<String>)>,
 }
 
+/// A connection that was refused, as an error of the connection.
+fn told(begun: Result<Client, CallError>) -> io::Result<Client> {
+    begun.map_err(|error| match error {
+        CallError::Broken(error) => error,
+        CallError::Failure { text, .. } => io::Error::new(io::ErrorKind::PermissionDenied, text),
+    })
+}
+
 impl Client {
     /// Connects from `source`, or from any port, and sends OPTIONS and STARTUP in `version` (4 or 5).
     pub async fn connect(address: SocketAddr, source: Option<SocketAddr>, version: u8) -> io::Result<Client> {
-        match Client::connect_with(address, source, version, None).await {
-            Ok(client) => Ok(client),
-            Err(CallError::Broken(error)) => Err(error),
-            Err(CallError::Failure { text, .. }) => Err(io::Error::new(io::ErrorKind::PermissionDenied, text)),
-        }
+        let socket = runtime::Stream::connect(address, source).await?;
+        told(Client::begin(socket.into(), version, None).await)
+    }
+
+    /// As [`Client::connect`], on a connection that is encrypted.
+    pub async fn connect_encrypted(address: SocketAddr, version: u8, keys: &ClientContext) -> io::Result<Client> {
+        let socket = runtime::Stream::connect(address, None).await?;
+        told(Client::begin(Stream::connect(socket, keys).await?, version, None).await)
     }
 
     /// As [`Client::connect`], and logs in with the name of a role and its password if the server asks for them.
     pub async fn connect_as(address: SocketAddr, version: u8, name: &str, password: &str) -> Result<Client, CallError> {
-        Client::connect_with(address, None, version, Some((name, password))).await
+        let socket = runtime::Stream::connect(address, None).await.map_err(CallError::Broken)?;
+        Client::begin(socket.into(), version, Some((name, password))).await
     }
 
-    async fn connect_with(
-        address: SocketAddr,
-        source: Option<SocketAddr>,
-        version: u8,
-        credentials: Option<(&str, &str)>,
-    ) -> Result<Client, CallError> {
+    async fn begin(stream: Stream, version: u8, credentials: Option<(&str, &str)>) -> Result<Client, CallError> {
         let refused = |text: &str| CallError::Broken(broken(text));
         let version = Version::from_number(version).ok_or_else(|| refused("no such protocol version"))?;
         let mut client = Client {
-            stream: Stream::connect(address, source).await.map_err(CallError::Broken)?,
+            stream,
             decoder: Decoder::client(),
             version,
             next_stream: 0,

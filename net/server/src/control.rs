@@ -3,13 +3,16 @@
 //! Requests between shards on behalf of clients travel on another mesh, `shard::mailbox`.
 
 use crate::client_events::ClusterEvent;
+use crate::client_ports::{PortKind, ShardAwarePorts};
 use crate::disk_policy::Consequence;
+use crate::encryption::Contexts;
 use crate::exit::Exit;
 use runtime::{Accepted, ShardId};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use tls::Encryption;
 use uuid::Uuid;
 
 /// The most control messages that may wait in the queue from one core to another.
@@ -17,16 +20,18 @@ pub(crate) const CONTROL_MESSAGES_MAX: usize = 1024;
 
 /// A message between shards of a node about its start, its connections or its stop.
 pub(crate) enum Control {
-    /// From shard 0: start, because the data directory is claimed.
-    Begin,
+    /// From shard 0: start, because the data directory is claimed. Connections are encrypted with this.
+    Begin(Contexts),
+    /// From shard 0: encrypt connections with this from now on.
+    Keys(Contexts),
     /// From any shard: the node cannot go on.
     Abort(Exit),
     /// To shard 0: a disk has failed, and the failure policy asks for this consequence.
     Failed(Consequence),
-    /// From shard 0: serve this connection. The port is the shard-aware one, which SUPPORTED names.
-    Connection(Accepted, u16),
-    /// From shard 0: serve this connection of another node.
-    PeerConnection(Accepted),
+    /// From shard 0: serve this connection to a port of this kind. SUPPORTED names the shard-aware ports.
+    Connection(Accepted, PortKind, ShardAwarePorts),
+    /// From shard 0: serve this connection of another node, to a port that is encrypted like this.
+    PeerConnection(Accepted, Encryption),
     /// From shard 0: the node belongs to the cluster with this id.
     Joined(Uuid),
     /// From shard 0: dial the nodes that are known by the first addresses at the second ones.

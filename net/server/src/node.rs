@@ -14,6 +14,7 @@ use crate::config::{Config, Unused};
 use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
 use crate::cql::registry::ConnectionRegistry;
 use crate::data_dirs::DataDirs;
+use crate::encryption;
 use crate::exit::{Exit, StopReason};
 use crate::internode::NodeLinks;
 use crate::service::{Ready, Service};
@@ -59,22 +60,27 @@ impl Node {
     /// Runs shard `me` from start to stop. Every shard of the node calls it once, on its own thread.
     pub async fn run(self, me: ShardId) -> Exit {
         let control = Rc::new(ControlPort::new(self.control.attach()));
-        let directories = if me == ShardId(0) {
+        let (directories, contexts) = if me == ShardId(0) {
             for Unused { option, reason } in &self.config.unused {
                 tracing::warn!(%option, reason, "has no effect here");
             }
             match DataDirs::claim(&self.config.node.directories, runtime::shard_count()).await {
-                Ok(directories) => Some(directories),
+                Ok(directories) => match encryption::load(&self.config).await {
+                    Ok((files, contexts)) => {
+                        control.broadcast(me, || Control::Begin(contexts.clone())).await;
+                        (Some((directories, files)), contexts)
+                    }
+                    Err(text) => return abort(&control, me, StopReason { text, exit: Exit::Misconfigured }).await,
+                },
                 Err(reason) => return abort(&control, me, reason).await,
             }
         } else {
-            None
+            match control.recv().await.1 {
+                Control::Begin(contexts) => (None, contexts),
+                Control::Abort(exit) => return exit,
+                _ => return Exit::Misconfigured,
+            }
         };
-        if me == ShardId(0) {
-            control.broadcast(me, || Control::Begin).await;
-        } else if let Control::Abort(exit) = control.recv().await.1 {
-            return exit;
-        }
 
         let registry = Rc::new(ConnectionRegistry::default());
         let links = NodeLinks::default();
@@ -85,13 +91,14 @@ impl Node {
             Either::Left(Err(error)) => return abort(&control, me, error.into()).await,
             Either::Right(exit) => return exit,
         };
-        links.open(&self.config.internode, &shard);
+        links.open(&self.config, &contexts, &shard);
         let simulated = self.simulated;
-        let service = Service::new(self.config.clone(), shard.clone(), registry, control.clone(), links, simulated);
-        if let Some(mut directories) = directories {
+        let config = self.config.clone();
+        let service = Service::new(config, shard.clone(), registry, control.clone(), links, &contexts, simulated);
+        if let Some((mut directories, files)) = directories {
             let marked = directories.mark(shard.host_id(), runtime::shard_count()).await;
             let served = match marked {
-                Ok(()) => service.lead(|ready| (self.ready)(ready)).await,
+                Ok(()) => service.lead(files, |ready| (self.ready)(ready)).await,
                 Err(reason) => Err(reason),
             };
             if let Err(reason) = served {

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use crate::gossip::Gossip;
+use crate::keys::Keys;
 use crate::repair_commands::RepairCommands;
 use runtime::Instant;
 use runtime::sync::Latch;
@@ -28,6 +29,8 @@ pub(crate) struct NodeState {
     /// Shard 0.
     pub(crate) shard: Shard,
     pub(crate) gossip: Rc<Gossip>,
+    /// What connections are encrypted with.
+    pub(crate) keys: Rc<Keys>,
     pub(crate) started: Instant,
     /// Whether the node runs in the simulator, where nothing may depend on the real machine.
     pub(crate) simulated: bool,
@@ -46,12 +49,19 @@ pub(crate) struct NodeState {
 }
 
 impl NodeState {
-    pub(crate) fn new(config: Arc<Config>, shard: Shard, gossip: Rc<Gossip>, simulated: bool) -> Rc<NodeState> {
+    pub(crate) fn new(
+        config: Arc<Config>,
+        shard: Shard,
+        gossip: Rc<Gossip>,
+        keys: Rc<Keys>,
+        simulated: bool,
+    ) -> Rc<NodeState> {
         let throughput = config.node.compaction_bytes_per_second;
         Rc::new(NodeState {
             config,
             shard,
             gossip,
+            keys,
             started: runtime::now(),
             simulated,
             leaving: Cell::default(),

@@ -5,18 +5,21 @@
 
 use crate::admin;
 use crate::auto_repair;
-use crate::config::Config;
+use crate::client_ports::{PortKind, ShardAwarePorts};
+use crate::config::{Config, Encryption, SSL_STORAGE_PORT};
 use crate::control::{Control, ControlPort};
-use crate::cql::connections::{Connections, PortKind};
+use crate::cql::connections::Connections;
 use crate::cql::context::Context;
 use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
+use crate::encryption::{self, Contexts, Files};
 use crate::exit::{Exit, StopReason};
 use crate::first_superuser;
 use crate::gossip::{ClientPort, Gossip};
 use crate::heartbeat;
 use crate::http;
 use crate::internode::{NodeLinks, listener};
+use crate::keys::Keys;
 use crate::node_state::{LeavingState, NodeState};
 use runtime::sync::{Either, Latch, race};
 use runtime::{JoinHandle, Listener, ShardId};
@@ -40,8 +43,12 @@ pub struct Ready {
 pub struct Listening {
     /// Where clients connect.
     pub address: SocketAddr,
-    /// Where shard-aware clients connect.
-    pub shard_aware: SocketAddr,
+    /// Where clients connect that encrypt, if that is another port.
+    pub encrypted: Option<SocketAddr>,
+    /// Where shard-aware clients connect that do not encrypt.
+    pub shard_aware: Option<SocketAddr>,
+    /// Where shard-aware clients connect that encrypt.
+    pub shard_aware_encrypted: Option<SocketAddr>,
 }
 
 /// One shard's part in serving.
@@ -60,29 +67,41 @@ impl Service {
         registry: Rc<ConnectionRegistry>,
         control: Rc<ControlPort>,
         links: NodeLinks,
+        contexts: &Contexts,
         simulated: bool,
     ) -> Service {
         let context = Rc::new(Context::new(config, shard, registry.metrics.clone(), simulated));
+        context.set_keys(contexts);
         let connections = Connections::new(context.clone(), registry.clone(), control.clone());
         Service { context, connections, registry, control, links }
     }
 
-    /// Shard 0: listens for other nodes. Returns the task that accepts their connections.
-    async fn accept_peers(&self, closing: &Latch) -> Result<Option<JoinHandle<()>>, StopReason> {
+    /// Shard 0: listens for other nodes. Returns the tasks that accept their connections.
+    async fn accept_peers(&self, closing: &Latch) -> Result<Vec<JoinHandle<()>>, StopReason> {
         let shard = &self.context.shard;
         let config = shard.node_config();
-        let address = SocketAddr::new(config.listen_address, config.storage_port);
-        match listener::listen(address).await {
-            Ok(listener) => {
-                let serving = listener::serve(listener, self.links.clone(), self.control.clone(), closing.clone());
-                Ok(Some(runtime::spawn(serving)))
-            }
-            Err(text) if shard.is_alone() && shard.other_seeds().is_empty() => {
-                tracing::warn!("no other node can join this one: {text}");
-                Ok(None)
-            }
-            Err(text) => Err(StopReason { text, exit: Exit::Misconfigured }),
+        let encryption = &self.context.config.server_encryption;
+        let mut ports = vec![(config.storage_port, encryption.inbound())];
+        let legacy_port = encryption.legacy_port.unwrap_or(SSL_STORAGE_PORT);
+        if encryption.has_legacy_port && legacy_port != config.storage_port {
+            ports.push((legacy_port, Encryption::Required));
         }
+        let mut serving = Vec::new();
+        for (port, encryption) in ports {
+            let address = SocketAddr::new(config.listen_address, port);
+            match listener::listen(address).await {
+                Ok(listener) => {
+                    let (links, control) = (self.links.clone(), self.control.clone());
+                    let accepted = listener::serve(listener, encryption, links, control, closing.clone());
+                    serving.push(runtime::spawn(accepted));
+                }
+                Err(text) if shard.is_alone() && shard.other_seeds().is_empty() => {
+                    tracing::warn!("no other node can join this one: {text}");
+                }
+                Err(text) => return Err(StopReason { text, exit: Exit::Misconfigured }),
+            }
+        }
+        Ok(serving)
     }
 
     /// Shard 0: becomes a member of the cluster.
@@ -113,7 +132,7 @@ impl Service {
 
     /// Shard 0: serves until the node is asked to stop and all shards have drained. Calls `ready` once the ports are
     /// open.
-    pub(crate) async fn lead(&self, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
+    pub(crate) async fn lead(&self, files: Files, ready: impl FnOnce(&Ready)) -> Result<(), StopReason> {
         let context = &self.context;
         let me = ShardId(0);
         heartbeat::check(&context.config, &context.shard.schema()).await?;
@@ -125,7 +144,10 @@ impl Service {
         let mut terminated = pin!(runtime::signal::terminated());
         let peers_accepting = self.accept_peers(&stopping).await?;
         // An operator may look at a node that joins.
-        let node = NodeState::new(context.config.clone(), context.shard.clone(), gossip.clone(), context.simulated);
+        let (config, control) = (context.config.clone(), self.control.clone());
+        let keys = Keys::new(config.clone(), control, context.clone(), self.links.clone(), files);
+        let watching = runtime::spawn(keys.clone().watch(stopping.clone()));
+        let node = NodeState::new(config, context.shard.clone(), gossip.clone(), keys, context.simulated);
         let listener = admin::listener::listen(&node).await;
         let commands =
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
@@ -136,7 +158,7 @@ impl Service {
                 tracing::info!("asked to stop before the node had joined");
                 gossip.stop().await;
                 stopping.set();
-                for task in commands.into_iter().chain(peers_accepting) {
+                for task in commands.into_iter().chain(peers_accepting).chain([watching]) {
                     task.await;
                 }
                 rounds.await;
@@ -149,16 +171,9 @@ impl Service {
         if context.config.start_native_transport {
             gossip.settle().await;
             first_superuser::provide(&context.shard, &context.config, &stopping).await;
-            let plain = self.bind(context.config.node.native_port).await?;
-            let aware = self.bind(context.config.shard_aware_port).await?;
-            context.shard_aware_port.set(aware.local_address().port());
-            let address = plain.local_address();
-            tracing::info!("Starting listening for CQL clients on /{address} (unencrypted)...");
-            listening = Some(Listening { address: plain.local_address(), shard_aware: aware.local_address() });
-            accepting = Some([
-                runtime::spawn(self.connections.clone().accept(plain, PortKind::Plain)),
-                runtime::spawn(self.connections.clone().accept(aware, PortKind::ShardAware)),
-            ]);
+            let (found, tasks) = self.listen_for_clients().await?;
+            listening = Some(found);
+            accepting = Some(tasks);
         }
         // Who waits for the node to be ready may ask for metrics at once.
         let listener = http::listen(&node).await;
@@ -207,7 +222,7 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
-        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, leaving]) {
+        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, watching, leaving]) {
             task.await;
         }
         rounds.await;
@@ -220,7 +235,7 @@ impl Service {
     }
 
     /// Shard 0: ends the tasks that accept connections and drains all shards.
-    async fn drain_all(&self, accepting: Option<[JoinHandle<()>; 2]>) {
+    async fn drain_all(&self, accepting: Option<Vec<JoinHandle<()>>>) {
         tracing::info!("no more connections, finishing requests under way");
         self.connections.close();
         for task in accepting.into_iter().flatten() {
@@ -249,11 +264,15 @@ impl Service {
                 }
             };
             match message {
-                Control::Connection(accepted, shard_aware_port) => {
-                    context.shard_aware_port.set(shard_aware_port);
-                    self.connections.open(accepted);
+                Control::Connection(accepted, port, shard_aware_ports) => {
+                    context.shard_aware_ports.set(shard_aware_ports);
+                    self.connections.open(accepted, port);
                 }
-                Control::PeerConnection(accepted) => self.links.attach(accepted),
+                Control::Keys(contexts) => {
+                    context.set_keys(&contexts);
+                    self.links.set_keys(&contexts);
+                }
+                Control::PeerConnection(accepted, encryption) => self.links.attach(accepted, encryption),
                 Control::Joined(cluster_id) => self.links.joined(cluster_id),
                 Control::DialAt(addresses) => self.links.dial_at(&addresses),
                 Control::Drain => {
@@ -267,7 +286,7 @@ impl Service {
                 }
                 Control::Abort(exit) => return Err(exit),
                 Control::ClusterEvent(event) => self.registry.cluster_changed(event),
-                Control::Begin | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
+                Control::Begin(_) | Control::Closed(_) | Control::Drained | Control::Failed(_) => {}
             }
         }
     }
@@ -284,6 +303,59 @@ impl Service {
             messages_to_other_cores = self.context.shard.messages_sent(),
             "served"
         );
+    }
+
+    /// Shard 0: opens the ports for clients and accepts their connections.
+    async fn listen_for_clients(&self) -> Result<(Listening, Vec<JoinHandle<()>>), StopReason> {
+        let context = &self.context;
+        let (config, options) = (&context.config, &context.config.client_encryption);
+        let encryption = encryption::of_clients(options, &context.keys.borrow());
+        let main_port = config.node.native_port;
+        let encrypted_port = options.port.filter(|port| *port != main_port && encryption != Encryption::Off);
+        // With a port of its own for encryption, the other one is for those who do not encrypt.
+        let on_main = match (encryption, encrypted_port) {
+            (Encryption::Required, Some(_)) => Encryption::Off,
+            (encryption, _) => encryption,
+        };
+        let mut ports = vec![(main_port, PortKind { is_shard_aware: false, encryption: on_main })];
+        if let Some(port) = encrypted_port {
+            ports.push((port, PortKind { is_shard_aware: false, encryption: Encryption::Required }));
+        }
+        if on_main != Encryption::Required {
+            ports.push((config.shard_aware_port, PortKind { is_shard_aware: true, encryption: Encryption::Off }));
+        }
+        if encryption != Encryption::Off {
+            let kind = PortKind { is_shard_aware: true, encryption: Encryption::Required };
+            ports.push((options.shard_aware_port, kind));
+        }
+        let mut opened = Vec::new();
+        for (port, kind) in ports {
+            opened.push((self.bind(port).await?, kind));
+        }
+        let address_of = |is_shard_aware: bool, of: &[Encryption]| {
+            let is_wanted = |kind: &PortKind| kind.is_shard_aware == is_shard_aware && of.contains(&kind.encryption);
+            opened.iter().find(|(_, kind)| is_wanted(kind)).map(|(listener, _)| listener.local_address())
+        };
+        let listening = Listening {
+            address: opened[0].0.local_address(),
+            encrypted: encrypted_port.and_then(|_| address_of(false, &[Encryption::Required])),
+            shard_aware: address_of(true, &[Encryption::Off]),
+            shard_aware_encrypted: address_of(true, &[Encryption::Required]),
+        };
+        context.shard_aware_ports.set(ShardAwarePorts {
+            plain: listening.shard_aware.map(|address| address.port()),
+            encrypted: listening.shard_aware_encrypted.map(|address| address.port()),
+        });
+        for (listener, kind) in opened.iter().filter(|(_, kind)| !kind.is_shard_aware) {
+            let how = match kind.encryption {
+                Encryption::Off => "unencrypted",
+                Encryption::Optional => "optionally encrypted",
+                Encryption::Required => "encrypted",
+            };
+            tracing::info!("Starting listening for CQL clients on /{} ({how})...", listener.local_address());
+        }
+        let accept = |(listener, kind)| runtime::spawn(self.connections.clone().accept(listener, kind));
+        Ok((listening, opened.into_iter().map(accept).collect()))
     }
 
     async fn bind(&self, port: u16) -> Result<Listener, StopReason> {

@@ -2,6 +2,8 @@
 
 #[path = "nodes/elastic.rs"]
 mod elastic;
+#[path = "nodes/encryption.rs"]
+mod encryption;
 #[path = "nodes/events.rs"]
 mod events;
 #[path = "nodes/failures.rs"]

@@ -2,11 +2,11 @@
 //!
 //! ```text
 //! 6  cli -> server load sstable runtime model     the one binary
-//! 5  sim -> server wire runtime model      load -> wire runtime model      micro -> server runtime model
-//! 4  server -> shard wire cluster internode runtime model
+//! 5  sim -> server wire runtime model      load -> wire tls runtime model      micro -> server runtime model
+//! 4  server -> shard wire tls cluster internode runtime model
 //! 3  shard  -> engine cql cluster consensus model runtime
-//! 2  engine -> sstable model runtime
-//! 1  sstable -> model runtime      cql -> model      cluster -> model      wire -> model
+//! 2  engine -> sstable model runtime      internode -> tls runtime
+//! 1  sstable -> model runtime      cql -> model      cluster -> model      wire -> model      tls -> runtime
 //! 0  model -> nothing   runtime -> nothing
 //! ```
 //! By folder the arrows go bench -> net -> shards -> storage -> runtime, with one exception: `net/cli` uses

@@ -197,6 +197,8 @@ pub struct Served {
     pub connections_in_all: u64,
     /// Connections closed for breaking the protocol, a limit or a deadline.
     pub evictions: u64,
+    /// Handshakes of TLS, by how they have ended.
+    pub handshakes: [(&'static str, u64); 3],
     /// Panics caught in pure stages.
     pub panics: u64,
 }
@@ -229,8 +231,8 @@ pub struct Client {
     pub keyspace: Option<String>,
     /// Requests so far.
     pub requests: u64,
-    /// Whether it is encrypted.
-    pub tls: bool,
+    /// The protocol and cipher suite with which it is encrypted, by their names in Java.
+    pub encryption: Option<(&'static str, String)>,
 }
 
 /// How busy something is.

@@ -38,6 +38,33 @@ fn a_request_is_answered_on_every_lane() {
 }
 
 #[test]
+fn links_that_are_encrypted_carry_the_same() {
+    let encrypted = |id| {
+        let mut node = Node::new(id, 1);
+        node.encryption = tls::Encryption::Required;
+        node
+    };
+    let (mut sim, one, two) = (sim(9), encrypted(ONE), encrypted(TWO));
+    two.listen(&mut sim);
+    run(&mut sim, &one, |links| async move {
+        for body in [&b""[..], b"hello", &[7; 300_000]] {
+            let answer = links.call(address(TWO), Lane::Requests, ECHO, body, within(SECOND)).await;
+            assert_eq!(answer.as_deref(), Ok(body));
+        }
+        assert!(!links.peer(address(TWO)).expect("connected").certificates.is_empty());
+    });
+    let handshakes = two.link(0).handshakes();
+    assert_eq!((handshakes.completed, handshakes.failed), (1, 0));
+    // A node that does not encrypt is closed.
+    sim.crash(ONE);
+    let plain = Node::new(ONE, 1);
+    run(&mut sim, &plain, |links| async move {
+        let refused = links.call(address(TWO), Lane::Requests, ECHO, b"x", within(SECOND)).await;
+        assert_eq!(refused, Err(CallError::Unreachable));
+    });
+}
+
+#[test]
 fn core_i_talks_to_core_i_modulo_the_cores_of_the_other_node() {
     for (own, other) in [(1, 3), (3, 1), (2, 3), (4, 2), (3, 3)] {
         let (mut sim, one, two) = (sim(own), Node::new(ONE, own as usize), Node::new(TWO, other));

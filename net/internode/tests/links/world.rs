@@ -1,6 +1,6 @@
 //! Nodes of the simulator that have nothing but links, and a handler that a test chooses.
 
-use internode::{Handler, Identity, Lane, Links, Options, PeerIdentity, Refusal, Replier, Versions, route};
+use internode::{Handler, Identity, Keys, Lane, Links, Options, PeerIdentity, Refusal, Replier, Versions, route};
 use runtime::sim::{Sim, Stop};
 use runtime::{Accepted, Instant, Listener, Mesh, NodeId, ShardId};
 use std::cell::{Cell, RefCell};
@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use tls::{ClientAuth, ClientContext, Encryption, Format, Material, Secret, ServerContext, Source};
 use uuid::Uuid;
 
 pub(crate) const ONE: NodeId = NodeId(1);
@@ -63,6 +64,8 @@ pub(crate) struct Node {
     pub(crate) id: NodeId,
     pub(crate) shards: usize,
     pub(crate) options: Options,
+    /// How the node's port is encrypted, and whether it encrypts connections that it makes.
+    pub(crate) encryption: Encryption,
     /// Changes what a core says of itself.
     pub(crate) introduce: Rc<dyn Fn(Identity) -> Identity>,
     pub(crate) refusal: Rc<RefCell<Option<Refusal>>>,
@@ -82,7 +85,32 @@ struct Service {
     on: ShardId,
 }
 
+/// The keys of a node whose port is encrypted like this.
+async fn keys(encryption: Encryption) -> Keys {
+    if encryption == Encryption::Off {
+        return Keys::default();
+    }
+    let inline = |text: &str| Some(Source::Inline(Secret(text.into())));
+    let options = tls::Options {
+        format: Format::Pem,
+        keystore: inline(include_str!("../../../tls/tests/certificates/node.pem")),
+        truststore: inline(include_str!("../../../tls/tests/certificates/ca.pem")),
+        client_auth: ClientAuth::Required,
+        verifies_endpoint: true,
+        ..tls::Options::default()
+    };
+    let material = Material::read(&options).await.expect("inline");
+    Keys {
+        inbound: Some(ServerContext::new(&options, &material).expect("a context")),
+        outbound: Some(ClientContext::new(&options, &material).expect("a context")),
+    }
+}
+
 impl Handler for Service {
+    fn encrypts_to(&self, _: SocketAddr) -> bool {
+        self.node.encryption == Encryption::Required
+    }
+
     fn accept_peer(&self, _: &PeerIdentity) -> Result<(), Refusal> {
         self.node.refusal.borrow().clone().map_or(Ok(()), Err)
     }
@@ -116,6 +144,7 @@ impl Node {
             id,
             shards,
             options: Options::default(),
+            encryption: Encryption::Off,
             introduce: Rc::new(|identity| identity),
             refusal: Rc::default(),
             seen: Rc::default(),
@@ -142,17 +171,18 @@ impl Node {
                 let handler = Rc::new(Service { node: node.clone(), on: shard });
                 let links = Links::new(node.options.clone(), identity, handler);
                 node.links.borrow_mut().push((shard, links.clone()));
-                let endpoint = mesh.attach();
+                links.set_keys(keys(node.encryption).await);
+                let (endpoint, encryption) = (mesh.attach(), node.encryption);
                 if shard == ShardId(0) {
                     let listener = Listener::bind(address(node.id)).await.expect("the port is free");
                     node.listening.set(true);
                     runtime::spawn(act(node.tasks.clone(), links.clone()));
-                    runtime::spawn(accept(listener, endpoint, links.clone()));
+                    runtime::spawn(accept(listener, endpoint, links.clone(), encryption));
                 } else {
                     let links = links.clone();
                     runtime::spawn(async move {
                         loop {
-                            links.attach(endpoint.recv().await.1);
+                            links.attach(endpoint.recv().await.1, encryption);
                         }
                     });
                 }
@@ -185,10 +215,10 @@ async fn act(tasks: Rc<RefCell<VecDeque<Task>>>, links: Links) {
     }
 }
 
-async fn accept(listener: Listener, endpoint: runtime::Endpoint<Accepted>, links: Links) {
+async fn accept(listener: Listener, endpoint: runtime::Endpoint<Accepted>, links: Links, encryption: Encryption) {
     while let Ok(accepted) = listener.accept().await {
         match route(accepted.peer(), runtime::shard_count()) {
-            ShardId(0) => links.attach(accepted),
+            ShardId(0) => links.attach(accepted, encryption),
             shard => endpoint.send(shard, accepted).await,
         }
     }

@@ -17,6 +17,7 @@ mod batch_log;
 mod compaction;
 mod discovery;
 mod disk;
+mod encryption;
 mod given;
 mod guardrails;
 mod hints;
@@ -36,6 +37,8 @@ use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
 use cluster::snitch::Snitch;
 pub use discovery::{SEEDS_MAX, seeds_of};
 pub use disk::{CommitFailurePolicy, DiskFailurePolicy};
+pub(crate) use encryption::file_of;
+pub use encryption::{ClientEncryption, Encryption, InternodeEncryption, SSL_STORAGE_PORT, ServerEncryption};
 use given::Given;
 pub use interfaces::Interface;
 use model::{Partitioner, RingToken};
@@ -68,6 +71,10 @@ pub struct Config {
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
     pub connections_per_ip_max: usize,
+    /// `client_encryption_options`.
+    pub client_encryption: ClientEncryption,
+    /// `server_encryption_options`.
+    pub server_encryption: ServerEncryption,
     /// `internode_*`: links to other nodes.
     pub internode: ::internode::Options,
     /// The `cassandra.yaml` that was read, if any.
@@ -127,6 +134,8 @@ impl Default for Config {
             commit_failure_policy: CommitFailurePolicy::default(),
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
+            client_encryption: ClientEncryption::default(),
+            server_encryption: ServerEncryption::default(),
             internode: ::internode::Options::default(),
             file: None,
             snitch: Snitch::default(),
@@ -188,6 +197,7 @@ impl Config {
         if node.native_port == self.shard_aware_port && node.native_port != 0 {
             return error("native_transport_port and native_shard_aware_transport_port are the same");
         }
+        self.check_encryption()?;
         if node.memory_bytes < MEMORY_BYTES_MIN {
             return error(format!("memory: {} bytes, at least {MEMORY_BYTES_MIN} are needed", node.memory_bytes));
         }
@@ -314,6 +324,8 @@ impl Given {
             commit_failure_policy: self.commit_failure_policy()?,
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
+            client_encryption: self.client_encryption()?,
+            server_encryption: self.server_encryption()?,
             internode: self.internode()?,
             file: default.file,
             snitch: self.snitch()?,

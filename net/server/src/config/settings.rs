@@ -69,7 +69,7 @@ pub(super) fn of_given(given: &BTreeMap<String, Value>) -> Settings {
 
 /// Whether the value of the option may be a secret.
 fn is_secret(name: &str) -> bool {
-    ["password", "keystore", "truststore"].iter().any(|word| name.contains(word))
+    ["password", "keystore", "truststore", "private_key"].iter().any(|word| name.contains(word))
 }
 
 fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
@@ -106,7 +106,11 @@ fn put(settings: &mut Settings, name: &str, value: &Value, depth: usize) {
 
 /// Parameters as Cassandra shows them: `{seeds=127.0.0.1}`.
 fn parameters<'m>(mappings: impl IntoIterator<Item = &'m Mapping>) -> String {
-    let pairs = mappings.into_iter().flatten().map(|(name, value)| format!("{}={}", one(name), one(value)));
+    let pairs = mappings.into_iter().flatten().map(|(name, value)| {
+        let name = one(name);
+        let value = if is_secret(&name) { REDACTED.into() } else { one(value) };
+        format!("{name}={value}")
+    });
     format!("{{{}}}", pairs.collect::<Vec<_>>().join(", "))
 }
 

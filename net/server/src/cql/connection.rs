@@ -9,7 +9,6 @@
 
 use crate::cql::context::Context;
 use crate::cql::handshake::{LOWEST_VERSION, Startup};
-use runtime::Stream;
 use runtime::gate::Semaphore;
 use shard::{Authenticator, Client, Session};
 use std::cell::{Cell, RefCell};
@@ -18,6 +17,7 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use tls::{Secured, Stream};
 use wire::Version;
 use wire::compression::Compression;
 use wire::response::{self, To};
@@ -41,6 +41,8 @@ pub struct Connection {
     /// The client's session: the keyspace that USE has set.
     pub(crate) session: Session,
     pub(crate) stream: Stream,
+    /// The encryption that was agreed on, with the certificates that the client has shown; `None` without encryption.
+    pub(crate) secured: Option<Secured>,
     /// A permit for each request under way.
     pub(crate) in_flight: Semaphore,
     version: Cell<Version>,
@@ -63,6 +65,7 @@ impl Connection {
         Connection {
             context,
             session: Session::default(),
+            secured: stream.secured(),
             stream,
             in_flight: Semaphore::new(REQUESTS_IN_FLIGHT_MAX),
             version: Cell::new(LOWEST_VERSION),
@@ -123,7 +126,7 @@ impl Connection {
             protocol_version: self.version.get() as u8,
             keyspace: self.session.keyspace.borrow().as_deref().map(str::to_owned),
             requests: self.requests.get(),
-            tls: false,
+            encryption: self.secured.as_ref().map(|secured| (secured.protocol, secured.cipher_suite.clone())),
         }
     }
 
@@ -214,8 +217,9 @@ impl Connection {
         self.send(|out| encode(out, self.version.get()));
     }
 
-    /// Waits until the system has taken all queued output, as long as the client reads.
+    /// Waits until the system has taken all queued output, as long as the client reads. Nothing is sent afterwards.
     pub(crate) async fn flush(&self) {
+        self.stream.finish();
         let _ = runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(0)).await;
     }
 

@@ -1,21 +1,24 @@
 //! The connections of a shard: accepting them, choosing a shard for each, serving and draining them.
 //!
-//! 1. Shard 0 accepts. On the plain port a connection goes to the shard with the fewest; on the shard-aware port to
+//! 1. Shard 0 accepts. On a plain port a connection goes to the shard with the fewest; on a shard-aware port to
 //!    shard `source port % shards`, as ScyllaDB's drivers expect.
 //! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
-//! 3. A drain lets no further request begin, waits for those under way and closes every connection.
+//! 3. If the port is encrypted, the shard makes the handshake of TLS before anything else is read.
+//! 4. A drain lets no further request begin, waits for those under way and closes every connection.
 //!
 //! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun,
 //! unless that takes longer than [`DRAIN_MAX`].
 
+use crate::client_ports::PortKind;
+use crate::config::Encryption;
 use crate::control::{Control, ControlPort};
 use crate::cql::balance::Balance;
 use crate::cql::connection::Connection;
 use crate::cql::context::Context;
-use crate::cql::receiver;
+use crate::cql::receiver::{self, HANDSHAKE_MAX};
 use crate::cql::registry::ConnectionRegistry;
 use runtime::sync::{Either, Latch, race};
-use runtime::{Accepted, Listener, ShardId, Stream};
+use runtime::{Accepted, Listener, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -24,20 +27,12 @@ use std::rc::Rc;
 use std::task;
 use std::task::Poll;
 use std::time::Duration;
+use tls::Stream;
 
 /// How long a drain waits for requests under way and for their answers to be sent.
 pub const DRAIN_MAX: Duration = Duration::from_secs(15);
 /// Pause after a failed accept, for instance when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
-
-/// How a port chooses the shard of a connection.
-#[derive(Clone, Copy)]
-pub(crate) enum PortKind {
-    /// The shard with the fewest connections.
-    Plain,
-    /// The shard that the client's source port names.
-    ShardAware,
-}
 
 /// The connections of the current shard; on shard 0 also the distribution of all of them.
 pub(crate) struct Connections {
@@ -97,29 +92,34 @@ impl Connections {
                 tracing::debug!(%peer, "too many connections");
                 return;
             }
-            let shard = match port {
-                PortKind::Plain => balance.least_loaded(),
-                PortKind::ShardAware => peer.port() as usize % runtime::shard_count(),
+            let shard = match port.is_shard_aware {
+                false => balance.least_loaded(),
+                true => peer.port() as usize % runtime::shard_count(),
             };
             balance.opened(shard, peer.ip());
             shard
         };
         if shard == 0 {
-            self.open(accepted);
+            self.open(accepted, port);
         } else {
-            let message = Control::Connection(accepted, context.shard_aware_port.get());
+            let message = Control::Connection(accepted, port, context.shard_aware_ports.get());
             self.control.send(ShardId(shard as u16), message).await;
         }
     }
 
     /// Serves a connection on the current shard, in a task of its own.
-    pub(crate) fn open(self: &Rc<Self>, accepted: Accepted) {
+    pub(crate) fn open(self: &Rc<Self>, accepted: Accepted, port: PortKind) {
         let connections = self.clone();
         runtime::spawn(async move {
             let address = accepted.peer().ip();
             if !connections.closing.is_set() {
                 match accepted.attach() {
-                    Ok(stream) => ServedConnection(Box::pin(connections.serve(stream))).await,
+                    Ok(socket) => {
+                        // Boxed for itself, so that its memory does not stay.
+                        if let Some(stream) = Box::pin(connections.secure(socket, port.encryption)).await {
+                            ServedConnection(Box::pin(connections.serve(stream))).await;
+                        }
+                    }
                     Err(error) => tracing::debug!(%error, "a connection could not be attached"),
                 }
             }
@@ -134,6 +134,22 @@ impl Connections {
     /// Shard 0: a connection that `shard` served has closed.
     pub(crate) fn closed(&self, shard: ShardId, address: IpAddr) {
         self.balance.borrow_mut().closed(shard.0 as usize, address);
+    }
+
+    /// Makes the handshake of TLS if there is to be one; `None` if it has failed or the node drains.
+    async fn secure(&self, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
+        let context = &self.context;
+        if encryption == Encryption::Off {
+            return Some(socket.into());
+        }
+        let keys = context.keys.borrow().clients.clone();
+        let source = socket.peer().ip();
+        let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
+        let secured = context.metrics.handshakes.run(source, HANDSHAKE_MAX, accepting).await;
+        if secured.is_err() {
+            context.metrics.evictions.increment();
+        }
+        secured.ok().filter(|_| !self.closing.is_set())
     }
 
     async fn serve(self: &Rc<Self>, stream: Stream) {
@@ -151,6 +167,7 @@ impl Connections {
     /// Accepts and serves no further connections.
     pub(crate) fn close(&self) {
         self.closing.set();
+        self.context.metrics.handshakes.close();
     }
 
     /// Lets no further request begin, waits for those under way, sends what is queued and closes every connection.

@@ -1,10 +1,12 @@
 //! State that all connections of a shard share.
 
+use crate::client_ports::ShardAwarePorts;
 use crate::config::Config;
 use crate::cql::metrics::ConnectionMetrics;
+use crate::encryption::Contexts;
 use runtime::gate::{Gate, Semaphore};
 use shard::Shard;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -28,8 +30,10 @@ pub(crate) struct Context {
     pub(crate) large_request_bytes: Semaphore,
     /// How many bytes each of the two semaphores has in all.
     pub(crate) request_bytes_max: u64,
-    /// The port that SUPPORTED names.
-    pub(crate) shard_aware_port: Cell<u16>,
+    /// The ports that SUPPORTED names.
+    pub(crate) shard_aware_ports: Cell<ShardAwarePorts>,
+    /// What connections are encrypted with from now on.
+    pub(crate) keys: RefCell<Contexts>,
     /// Whether the node runs in the simulator, where a panic fails the run.
     pub(crate) simulated: bool,
 }
@@ -40,7 +44,8 @@ impl Context {
         let request_memory = (shard_memory / REQUEST_MEMORY_DIVISOR).max(REQUEST_MEMORY_MIN);
         let request_bytes_max = request_memory as u64 / 2;
         Context {
-            shard_aware_port: Cell::new(config.shard_aware_port),
+            shard_aware_ports: Cell::default(),
+            keys: RefCell::default(),
             config,
             shard,
             metrics,
@@ -50,5 +55,10 @@ impl Context {
             request_bytes_max,
             simulated,
         }
+    }
+
+    /// Has connections encrypted with `contexts` from now on.
+    pub(crate) fn set_keys(&self, contexts: &Contexts) {
+        self.keys.replace(contexts.clone());
     }
 }

@@ -63,32 +63,31 @@ fn parse_version(text: &str) -> Option<(u32, u32, u32)> {
     parts.next().is_none().then_some((major, minor, patch))
 }
 
-/// The place of the first option in SUPPORTED that is for shard-aware drivers.
-const SHARD_AWARE_FROM: usize = 4;
-
 /// Appends SUPPORTED, whose options for shard-aware drivers are those of the current shard.
 pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
-    let shard = runtime::current_shard().to_string();
-    let shards = runtime::shard_count().to_string();
-    let ignore_msb = IGNORE_MSB.to_string();
-    let port = context.shard_aware_port.get().to_string();
+    let ports = context.shard_aware_ports.get();
     let partitioner = context.shard.node_config().partitioner;
-    let options: [(&str, &[&str]); 10] = [
+    let mut of_shard = vec![
+        ("SCYLLA_SHARD", runtime::current_shard().to_string()),
+        ("SCYLLA_NR_SHARDS", runtime::shard_count().to_string()),
+        ("SCYLLA_PARTITIONER", partitioner.class_name().to_owned()),
+        ("SCYLLA_SHARDING_ALGORITHM", "biased-token-round-robin".to_owned()),
+        ("SCYLLA_SHARDING_IGNORE_MSB", IGNORE_MSB.to_string()),
+    ];
+    let named = [("SCYLLA_SHARD_AWARE_PORT", ports.plain), ("SCYLLA_SHARD_AWARE_PORT_SSL", ports.encrypted)];
+    of_shard.extend(named.into_iter().filter_map(|(name, port)| Some((name, port?.to_string()))));
+    let values: Vec<[&str; 1]> = of_shard.iter().map(|(_, value)| [value.as_str()]).collect();
+    let mut options: Vec<(&str, &[&str])> = vec![
         ("PROTOCOL_VERSIONS", &PROTOCOL_VERSIONS),
         ("COMPRESSION", &compression::NAMES),
         ("CQL_VERSION", &[CQL_VERSION]),
         ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
-        ("SCYLLA_SHARD", &[&shard]),
-        ("SCYLLA_NR_SHARDS", &[&shards]),
-        ("SCYLLA_PARTITIONER", &[partitioner.class_name()]),
-        ("SCYLLA_SHARDING_ALGORITHM", &["biased-token-round-robin"]),
-        ("SCYLLA_SHARDING_IGNORE_MSB", &[&ignore_msb]),
-        ("SCYLLA_SHARD_AWARE_PORT", &[&port]),
     ];
     // Clients can compute the core of a token of Murmur3 only.
-    let is_shard_aware = partitioner == Partitioner::Murmur3;
-    let options = &options[..if is_shard_aware { options.len() } else { SHARD_AWARE_FROM }];
-    response::supported(out, to, options);
+    if partitioner == Partitioner::Murmur3 {
+        options.extend(of_shard.iter().zip(&values).map(|((name, _), value)| (*name, &value[..])));
+    }
+    response::supported(out, to, &options);
 }
 
 #[cfg(test)]

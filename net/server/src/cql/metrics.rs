@@ -1,6 +1,7 @@
 //! Counters of one shard's connections.
 
 use runtime::metrics::Counter;
+use tls::Handshakes;
 
 /// What a shard counts about its connections. Messages between cores are counted by the shard's actor.
 #[derive(Default, Debug)]
@@ -13,6 +14,8 @@ pub(crate) struct ConnectionMetrics {
     pub(crate) connections: Counter,
     /// Connections closed for breaking the protocol, a limit or a deadline.
     pub(crate) evictions: Counter,
+    /// Handshakes of TLS, under way and ended.
+    pub(crate) handshakes: Handshakes,
     /// Panics caught while a body was decoded.
     pub(crate) panics: Counter,
 }

@@ -125,6 +125,10 @@ impl Notifier for ConnectionRegistry {
             connections: self.open().len() as u64,
             connections_in_all: self.metrics.connections.get(),
             evictions: self.metrics.evictions.get(),
+            handshakes: {
+                let ended = self.metrics.handshakes.metrics();
+                [("completed", ended.completed), ("failed", ended.failed), ("crowded_out", ended.crowded_out)]
+            },
             panics: self.metrics.panics.get(),
         }
     }

@@ -420,6 +420,14 @@ impl Gathered {
             "Connections closed for breaking the protocol, a limit or a deadline",
         );
         self.by_shard(encoder, evicted, |metrics| metrics.served.evictions)?;
+        counter("helenus_tls_handshakes", "Handshakes of TLS with clients").write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (result, count) in metrics.served.handshakes.iter().filter(|(result, _)| !result.is_empty()) {
+                    samples.put([("result", *result), ("shard", shard.as_str())], *count)?;
+                }
+            }
+            Ok(())
+        })?;
         let panics = counter("helenus_caught_panics", "Panics that cost one request alone");
         self.by_shard(encoder, panics, |metrics| metrics.served.panics)
     }

@@ -8,6 +8,7 @@ use std::io::ErrorKind;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::time::Duration;
+use tls::Encryption;
 
 /// Pause after a failed accept, for instance when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
@@ -28,13 +29,19 @@ pub(crate) async fn listen(address: SocketAddr) -> Result<Listener, String> {
 }
 
 /// Hands connections to the cores that their source ports name, until `closing`.
-pub(crate) async fn serve(listener: Listener, links: NodeLinks, control: Rc<ControlPort>, closing: Latch) {
+pub(crate) async fn serve(
+    listener: Listener,
+    encryption: Encryption,
+    links: NodeLinks,
+    control: Rc<ControlPort>,
+    closing: Latch,
+) {
     loop {
         match race(closing.wait(), listener.accept()).await {
             Either::Left(()) => return,
             Either::Right(Ok(accepted)) => match internode::route(accepted.peer(), runtime::shard_count()) {
-                ShardId(0) => links.attach(accepted),
-                shard => control.send(shard, Control::PeerConnection(accepted)).await,
+                ShardId(0) => links.attach(accepted, encryption),
+                shard => control.send(shard, Control::PeerConnection(accepted, encryption)).await,
             },
             Either::Right(Err(error)) => {
                 tracing::warn!(%error, "accepting a connection of another node failed");

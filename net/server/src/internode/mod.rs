@@ -6,12 +6,16 @@
 //!    names.
 //! 3. Once the node belongs to a cluster, connections name its id ([`NodeLinks::joined`]).
 
+mod binding;
 pub(crate) mod listener;
 
+use crate::config::{Config, InternodeEncryption};
+use crate::encryption::Contexts;
 use crate::gossip::{Gossip, GossipPort};
+use crate::internode::binding::CertificateBinding;
 use cluster::topology::features;
 use internode::{
-    Call, CallError, FailureReason, Handler, Identity, InboundMetrics, Lane, Links, Options, OutboundMetrics,
+    Call, CallError, FailureReason, Handler, Identity, InboundMetrics, Keys, Lane, Links, Options, OutboundMetrics,
     PeerIdentity, Refusal, RefusalReason, Replier, Versions,
 };
 use model::key::IGNORE_MSB;
@@ -26,6 +30,7 @@ use std::net::SocketAddr;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
+use tls::Encryption;
 use uuid::Uuid;
 
 /// The versions of messages between nodes that this program speaks.
@@ -41,12 +46,14 @@ pub(crate) struct NodeLinks {
     links: Rc<OnceCell<Links>>,
     /// Gossip, on shard 0.
     gossip: Rc<OnceCell<Weak<Gossip>>>,
+    /// What certificates prove about the nodes that show them.
+    binding: Rc<CertificateBinding>,
 }
 
 impl NodeLinks {
     /// Begins to talk to other nodes, on behalf of `shard`, as the configuration says.
-    pub(crate) fn open(&self, options: &Options, shard: &Shard) {
-        let config = shard.node_config();
+    pub(crate) fn open(&self, node: &Config, contexts: &Contexts, shard: &Shard) {
+        let (config, options) = (shard.node_config(), &node.internode);
         let identity = Identity {
             cluster_name: config.cluster_name.clone(),
             cluster_id: None,
@@ -61,8 +68,15 @@ impl NodeLinks {
             features: features::ALL,
         };
         let options = Options { source: Some(config.listen_address), ..options.clone() };
-        let links =
-            Links::new(options, identity, Rc::new(Requests { shard: shard.clone(), gossip: self.gossip.clone() }));
+        let requests = Requests {
+            shard: shard.clone(),
+            gossip: self.gossip.clone(),
+            encryption: node.server_encryption.internode,
+            binding: self.binding.clone(),
+        };
+        self.binding.require(&node.server_encryption);
+        let links = Links::new(options, identity, Rc::new(requests));
+        links.set_keys(keys(contexts));
         let is_first = self.links.set(links).is_ok();
         debug_assert!(is_first, "links are opened once");
     }
@@ -80,10 +94,18 @@ impl NodeLinks {
         }
     }
 
-    /// Serves a connection that another node has made.
-    pub(crate) fn attach(&self, accepted: Accepted) {
+    /// Serves a connection that another node has made to a port that is encrypted like this.
+    pub(crate) fn attach(&self, accepted: Accepted, encryption: Encryption) {
         if let Some(links) = self.links.get() {
-            links.attach(accepted);
+            links.attach(accepted, encryption);
+        }
+    }
+
+    /// Encrypts connections with `contexts` from now on. Nodes may show certificates with other subjects than before.
+    pub(crate) fn set_keys(&self, contexts: &Contexts) {
+        self.binding.forget();
+        if let Some(links) = self.links.get() {
+            links.set_keys(keys(contexts));
         }
     }
 
@@ -102,6 +124,10 @@ impl NodeLinks {
             links.close();
         }
     }
+}
+
+fn keys(contexts: &Contexts) -> Keys {
+    Keys { inbound: contexts.inbound.clone(), outbound: contexts.outbound.clone() }
 }
 
 fn inbound(metrics: &InboundMetrics) -> TrafficCounts {
@@ -227,14 +253,20 @@ impl Peers for NodeLinks {
 
     fn traffic(&self) -> PeerTraffic {
         let Some(links) = self.links.get() else { return PeerTraffic::default() };
-        let (dropped, closed) = (links.drops(), links.strangers());
+        let (dropped, closed, handshakes) = (links.drops(), links.strangers(), links.handshakes());
         PeerTraffic {
             inbound: links.inbound().iter().map(|(node, metrics)| (*node, inbound(metrics))).collect(),
             outbound: links.outbound().iter().map(|(node, metrics)| (*node, outbound(metrics))).collect(),
             lanes: [PeerLane::Urgent, PeerLane::Requests, PeerLane::Bulk].map(|of| (of, sent(links, of))).into(),
             dropped: dropped.into_iter().filter_map(|(verb, count)| Some((Verb::of(verb)?, count))).collect(),
-            refused: [("stranger", closed.strangers), ("refused", closed.refused), ("crowded_out", closed.crowded_out)]
-                .into(),
+            refused: [
+                ("stranger", closed.strangers),
+                ("refused", closed.refused),
+                ("crowded_out", closed.crowded_out),
+                ("tls_failed", handshakes.failed),
+                ("tls_crowded_out", handshakes.crowded_out),
+            ]
+            .into(),
         }
     }
 }
@@ -287,9 +319,26 @@ fn is_gossip(verb: u8) -> bool {
 struct Requests {
     shard: Shard,
     gossip: Rc<OnceCell<Weak<Gossip>>>,
+    encryption: InternodeEncryption,
+    binding: Rc<CertificateBinding>,
 }
 
 impl Handler for Requests {
+    fn encrypts_to(&self, to: SocketAddr) -> bool {
+        let topology = self.shard.topology();
+        // Where a node is that is not known yet, a seed for one, counts as elsewhere.
+        let peer = topology.nodes().iter().find(|node| node.address == to);
+        let config = self.shard.node_config();
+        let is_in_center = peer.is_some_and(|node| node.data_center == config.data_center);
+        let is_in_rack = is_in_center && peer.is_some_and(|node| node.rack == config.rack);
+        match self.encryption {
+            InternodeEncryption::None => false,
+            InternodeEncryption::Rack => !is_in_rack,
+            InternodeEncryption::DataCenter => !is_in_center,
+            InternodeEncryption::All => true,
+        }
+    }
+
     fn accept_peer(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         let host_id = peer.identity.host_id;
         if host_id == self.shard.host_id() {
@@ -304,6 +353,8 @@ impl Handler for Requests {
             let text = format!("/{} has host id {host_id}, not {}", peer.socket, expected.host_id);
             return Err(Refusal { reason: RefusalReason::Other, text });
         }
+        let member = topology.nodes().iter().find(|node| node.host_id == host_id);
+        self.binding.check(&peer.identity, &peer.certificates, member.map(|node| node.address))?;
         if self.shard.has_left(host_id) {
             let text = format!("node {host_id} has left the cluster");
             return Err(Refusal { reason: RefusalReason::Left, text });

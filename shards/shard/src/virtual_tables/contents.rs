@@ -160,6 +160,7 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
     };
     let address = client.address.to_string();
     let host = host_name(&address);
+    let encryption = client.encryption.as_ref();
     rows.push([
         ("address", Some(inet(client.address))),
         ("port", int(i32::from(client.port))),
@@ -171,7 +172,9 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
         ("keyspace_name", client.keyspace.as_deref().and_then(text)),
         ("protocol_version", int(i32::from(client.protocol_version))),
         ("request_count", bigint(client.requests)),
-        ("ssl_enabled", Some(vec![u8::from(client.tls)])),
+        ("ssl_cipher_suite", encryption.and_then(|(_, suite)| text(suite))),
+        ("ssl_enabled", Some(vec![u8::from(encryption.is_some())])),
+        ("ssl_protocol", encryption.and_then(|(protocol, _)| text(protocol))),
         ("username", text(client.user.as_deref().unwrap_or("anonymous"))),
     ]);
 }

@@ -32,6 +32,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "reloadssl",
+        about: "Signals Cassandra to reload SSL certificates",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "statusbinary",
         about: "Status of native transport (binary protocol)",
         options: &[],

@@ -1,5 +1,6 @@
 //! nodetool's commands, each of which appends to `out` what it prints.
 
+mod certificates;
 mod compact;
 mod compaction;
 mod compaction_history;
@@ -68,6 +69,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         | "invalidatenetworkpermissionscache"
         | "invalidatepermissionscache"
         | "invalidaterolescache" => roles::invalidate(node).await,
+        "reloadssl" => certificates::reload(node).await,
         "flush" => flush::flush(node, request).await,
         "compact" => compact::compact(node, request).await,
         "refreshsizeestimates" => Ok(node.shard.refresh_size_estimates().await?),

@@ -19,7 +19,14 @@ pub(super) const KEYS: &[Key] = &[
         "each connection is served by the core that its source port names",
     )
     .own(),
-    refused("native_transport_port_ssl", INTEGER, "", "there is no TLS"),
+    read("native_transport_port_ssl", INTEGER, "", ""),
+    read(
+        "native_shard_aware_transport_port_ssl",
+        INTEGER,
+        "19142",
+        "as `native_shard_aware_transport_port`, for encrypted connections; open if `client_encryption_options` has it",
+    )
+    .own(),
     read("native_transport_max_concurrent_connections", LONG, "-1", "-1: 65536"),
     read("native_transport_max_concurrent_connections_per_ip", LONG, "-1", "-1: 1024"),
     refused("native_transport_allow_older_protocols", FLAG, "true", "v3 and v4 cannot be switched off"),

@@ -7,7 +7,7 @@ pub fn document() -> String {
     let mut out = String::from(
         "# Options of cassandra.yaml\n\
          \n\
-         Every option of Cassandra 5.0, and six of this node's own. The last column says what an option does here:\n\
+         Every option of Cassandra 5.0, and seven of this node's own. The last column says what an option does here:\n\
          \n\
          * **read**: what it does in Cassandra, but for what is said.\n\
          * **guardrail**: read if `guardrails_apply_to_anonymous` is true, and then it holds everybody: ordinary users are not told\n\

@@ -35,7 +35,7 @@ pub(super) const KEYS: &[Key] = &[
     refused("listen_on_broadcast_address", FLAG, "false", "the node listens on `listen_address` only"),
     read("broadcast_address", TEXT, "", "what other nodes are told; the node listens on `listen_address` only"),
     read("storage_port", INTEGER, "7000", ""),
-    refused("ssl_storage_port", INTEGER, "7001", "connections between nodes are not encrypted"),
+    read("ssl_storage_port", INTEGER, "7001", "open if `server_encryption_options.legacy_ssl_storage_port_enabled`"),
     read("rpc_address", TEXT, "", "a loopback address, unless clients must log in"),
     read("rpc_interface", TEXT, "", "one with a loopback address, unless clients must log in"),
     read("rpc_interface_prefer_ipv6", FLAG, "false", ""),

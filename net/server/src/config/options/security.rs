@@ -17,7 +17,7 @@ pub(super) const KEYS: &[Key] = &[
     refused("cidr_authorizer", CLASS, "", "addresses of clients are not filtered").takes(&["AllowAllCIDRAuthorizer"]),
     refused("internode_authenticator", CLASS, "", "other nodes are not authenticated")
         .takes(&["AllowAllInternodeAuthenticator"]),
-    refused("crypto_provider", CLASS, "", "nothing is encrypted").takes(&["DefaultCryptoProvider", "JREProvider"]),
+    refused("crypto_provider", CLASS, "", "`ring` encrypts").takes(&["DefaultCryptoProvider", "JREProvider"]),
     unused("auth_cache_warming_enabled", FLAG, "false", "what is known of roles is read when it is needed"),
     read("auth_read_consistency_level", TEXT, "LOCAL_QUORUM", ""),
     read("auth_write_consistency_level", TEXT, "EACH_QUORUM", ""),
@@ -47,153 +47,62 @@ pub(super) const KEYS: &[Key] = &[
     )
     .own(),
     group("client_encryption_options", "{}"),
-    refused("client_encryption_options.enabled", FLAG, "", "connections of clients are not encrypted").applied("false"),
-    refused("client_encryption_options.optional", FLAG, "", "connections of clients are not encrypted")
+    read("client_encryption_options.enabled", FLAG, "", "").applied("false"),
+    read("client_encryption_options.optional", FLAG, "", "without it, `true` as soon as the key store can be read")
         .applied("false"),
-    unused("client_encryption_options.accepted_protocols", LIST, "", "belongs to `client_encryption_options.enabled`"),
-    unused("client_encryption_options.algorithm", TEXT, "", "belongs to `client_encryption_options.enabled`"),
-    unused("client_encryption_options.cipher_suites", LIST, "", "belongs to `client_encryption_options.enabled`"),
-    unused(
-        "client_encryption_options.keystore",
-        TEXT,
-        "conf/.keystore",
-        "belongs to `client_encryption_options.enabled`",
-    ),
-    unused("client_encryption_options.keystore_password", TEXT, "", "belongs to `client_encryption_options.enabled`")
-        .nullable(),
-    unused("client_encryption_options.protocol", TEXT, "", "belongs to `client_encryption_options.enabled`"),
-    unused(
-        "client_encryption_options.require_client_auth",
-        FLAG,
-        "false",
-        "belongs to `client_encryption_options.enabled`",
-    ),
-    unused(
-        "client_encryption_options.require_endpoint_verification",
-        FLAG,
-        "false",
-        "belongs to `client_encryption_options.enabled`",
-    ),
-    unused(
+    read("client_encryption_options.accepted_protocols", LIST, "", "TLSv1.2 and TLSv1.3"),
+    unused("client_encryption_options.algorithm", TEXT, "", "certificates are checked in one way"),
+    read("client_encryption_options.cipher_suites", LIST, "", "those that `rustls` has; others are refused by name"),
+    read("client_encryption_options.keystore", TEXT, "conf/.keystore", "must be given"),
+    read("client_encryption_options.keystore_password", TEXT, "", "").nullable(),
+    read("client_encryption_options.protocol", TEXT, "", ""),
+    read("client_encryption_options.require_client_auth", FLAG, "false", ""),
+    read("client_encryption_options.require_endpoint_verification", FLAG, "false", ""),
+    read(
         "client_encryption_options.ssl_context_factory",
         CLASS,
         "org.apache.cassandra.security.DefaultSslContextFactory",
-        "belongs to `client_encryption_options.enabled`",
+        "`DefaultSslContextFactory` or `PEMBasedSslContextFactory`",
     ),
-    unused("client_encryption_options.store_type", TEXT, "JKS", "belongs to `client_encryption_options.enabled`"),
-    unused(
-        "client_encryption_options.truststore",
+    read(
+        "client_encryption_options.store_type",
         TEXT,
-        "conf/.truststore",
-        "belongs to `client_encryption_options.enabled`",
+        "JKS",
+        "JKS or PKCS12; the file itself must be PKCS#12, as Java writes both today",
     ),
-    unused("client_encryption_options.truststore_password", TEXT, "", "belongs to `client_encryption_options.enabled`")
-        .nullable(),
+    read("client_encryption_options.truststore", TEXT, "conf/.truststore", "must be given"),
+    read("client_encryption_options.truststore_password", TEXT, "", "").nullable(),
     group("server_encryption_options", "{}"),
-    refused("server_encryption_options.enabled", FLAG, "", "connections between nodes are not encrypted")
+    unused("server_encryption_options.enabled", FLAG, "", "as in Cassandra, `internode_encryption` says it")
         .applied("false"),
-    refused(
-        "server_encryption_options.internode_encryption",
-        Kind::Choice(&["all", "none", "dc", "rack"]),
-        "none",
-        "connections between nodes are not encrypted",
-    ),
-    refused(
-        "server_encryption_options.legacy_ssl_storage_port_enabled",
-        FLAG,
-        "false",
-        "connections between nodes are not encrypted",
-    )
-    .older(&[("server_encryption_options.enable_legacy_ssl_storage_port", Same)]),
-    refused("server_encryption_options.optional", FLAG, "", "connections between nodes are not encrypted")
-        .applied("false"),
-    unused(
-        "server_encryption_options.accepted_protocols",
-        LIST,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.algorithm",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.cipher_suites",
-        LIST,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.keystore",
-        TEXT,
-        "conf/.keystore",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.keystore_password",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    )
-    .nullable(),
-    unused(
-        "server_encryption_options.outbound_keystore",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.outbound_keystore_password",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    )
-    .nullable(),
-    unused(
-        "server_encryption_options.protocol",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.require_client_auth",
-        FLAG,
-        "false",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.require_endpoint_verification",
-        FLAG,
-        "false",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
+    read("server_encryption_options.internode_encryption", Kind::Choice(&["all", "none", "dc", "rack"]), "none", ""),
+    read("server_encryption_options.legacy_ssl_storage_port_enabled", FLAG, "false", "")
+        .older(&[("server_encryption_options.enable_legacy_ssl_storage_port", Same)]),
+    read("server_encryption_options.optional", FLAG, "", "").applied("false"),
+    read("server_encryption_options.outbound_keystore", TEXT, "", ""),
+    read("server_encryption_options.outbound_keystore_password", TEXT, "", "").nullable(),
+    read("server_encryption_options.accepted_protocols", LIST, "", "TLSv1.2 and TLSv1.3"),
+    unused("server_encryption_options.algorithm", TEXT, "", "certificates are checked in one way"),
+    read("server_encryption_options.cipher_suites", LIST, "", "those that `rustls` has; others are refused by name"),
+    read("server_encryption_options.keystore", TEXT, "conf/.keystore", "must be given"),
+    read("server_encryption_options.keystore_password", TEXT, "", "").nullable(),
+    read("server_encryption_options.protocol", TEXT, "", ""),
+    read("server_encryption_options.require_client_auth", FLAG, "false", ""),
+    read("server_encryption_options.require_endpoint_verification", FLAG, "false", ""),
+    read(
         "server_encryption_options.ssl_context_factory",
         CLASS,
         "org.apache.cassandra.security.DefaultSslContextFactory",
-        "belongs to `server_encryption_options.internode_encryption`",
+        "`DefaultSslContextFactory` or `PEMBasedSslContextFactory`",
     ),
-    unused(
+    read(
         "server_encryption_options.store_type",
         TEXT,
         "JKS",
-        "belongs to `server_encryption_options.internode_encryption`",
+        "JKS or PKCS12; the file itself must be PKCS#12, as Java writes both today",
     ),
-    unused(
-        "server_encryption_options.truststore",
-        TEXT,
-        "conf/.truststore",
-        "belongs to `server_encryption_options.internode_encryption`",
-    ),
-    unused(
-        "server_encryption_options.truststore_password",
-        TEXT,
-        "",
-        "belongs to `server_encryption_options.internode_encryption`",
-    )
-    .nullable(),
+    read("server_encryption_options.truststore", TEXT, "conf/.truststore", "must be given"),
+    read("server_encryption_options.truststore_password", TEXT, "", "").nullable(),
     group("transparent_data_encryption_options", "{}"),
     refused("transparent_data_encryption_options.enabled", FLAG, "false", "files are not encrypted"),
     unused(
