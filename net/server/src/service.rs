@@ -222,7 +222,9 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
-        for task in commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, watching, leaving]) {
+        for task in
+            commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, watching, leaving])
+        {
             task.await;
         }
         rounds.await;
