@@ -117,6 +117,7 @@ fn java_driver() {
 }
 
 /// A program that `prepare` has brought for a language that this machine has; `None` without that language.
+#[allow(clippy::print_stderr, reason = "whoever reads the run should know what was not tried")]
 fn program_of(tools: &Path, language: &str) -> Option<Command> {
     let directory = tools.join(language);
     if !directory.exists() {
