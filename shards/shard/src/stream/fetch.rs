@@ -137,17 +137,18 @@ async fn fetch_table(shard: &Shard, plan: &StreamPlan, part: &TablePart) -> Resu
 }
 
 /// Waits until a truncation of a table that this node has made was made by every other one too, or has failed there:
-/// until then a source may still have what it removes.
+/// until then a source may still have what it removes. Nobody has to wait for a table that was dropped, which ends
+/// with a truncation.
 async fn wait_for_truncation(shard: &Shard, table: TableId) {
     let settled = i64::try_from(shard.config().truncate_timeout.as_micros()).unwrap_or(i64::MAX);
     while let Some(last) = shard.truncations().last(table) {
+        if shard.is_draining() || shard.schema_ref().table_by_id(table).is_none() {
+            return;
+        }
         let left = last.saturating_add(settled).saturating_sub(shard.clock().timestamp());
         match u64::try_from(left) {
             Ok(left) if left > 0 => runtime::sleep(Duration::from_micros(left.min(1_000_000))).await,
             _ => return,
-        }
-        if shard.is_draining() {
-            return;
         }
     }
 }

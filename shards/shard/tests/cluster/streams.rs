@@ -335,6 +335,29 @@ fn a_table_that_is_dropped_meanwhile_is_left_out() {
     }
 }
 
+/// A drop ends with a truncation, which other nodes may make much later; the table's part of the plan does not wait for
+/// them.
+#[test]
+fn a_table_that_is_dropped_before_its_turn_is_not_waited_for() {
+    // The first table takes until the limit is taken away.
+    let mut world = world(&[1, 1], |config| config.streams.whole_throughput = 8_000);
+    world.everywhere("CREATE TABLE k.u (a int PRIMARY KEY) WITH id = 00000002-0000-1000-8000-000000000000");
+    fill(&mut world, 0..60);
+    let plan = plan(&world, 1, &[TokenRange::FULL]);
+    let fetched = begin(&mut world, 1, plan);
+    let network = world.network.clone();
+    world.sim.run_until(Duration::from_secs(60), || network.sent(Verb::StreamChunk) > 0);
+    world.everywhere("DROP TABLE k.u");
+    assert!(fetched.borrow().is_none(), "the turn of the second one has not come");
+    let change = ThroughputChange { which: Throughput::Whole, bytes_per_second: 0 };
+    world.on(0, 0, move |shard| async move { shard.set_stream_throughput(change).await });
+    let began = world.sim.now();
+    finish(&mut world, &fetched).expect("fetched");
+    let took = world.sim.now().since(began);
+    assert!(took < Duration::from_secs(30), "{took:?}");
+    assert_eq!(staged(&world, 1), Vec::<String>::new());
+}
+
 #[test]
 fn s5_damage_on_the_senders_disk_is_found_and_nothing_of_it_is_taken() {
     let mut world = world(&[1, 1], |_| {});
