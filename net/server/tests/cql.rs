@@ -50,9 +50,10 @@ mod replicas;
 #[path = "cql/step.rs"]
 mod step;
 
-use case::CaseFile;
+use case::{Answers, CaseFile};
 use cassandra::Cassandra;
 use partitioner::OtherAnswers;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 fn files() -> Vec<PathBuf> {
@@ -62,6 +63,25 @@ fn files() -> Vec<PathBuf> {
 
 fn load(path: &Path) -> CaseFile {
     CaseFile::parse(&std::fs::read_to_string(path).expect("readable"))
+}
+
+/// Plays cases to a real Cassandra, and records its answers or compares them with the recorded ones.
+fn ask_cassandra(files: Vec<PathBuf>, play: impl Fn(&CaseFile, IpAddr) -> Answers) {
+    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
+    let cassandra = Cassandra::start();
+    let mut wrong = Vec::new();
+    for path in files {
+        let mut file = load(&path);
+        let answers = play(&file, cassandra.address());
+        if recording {
+            file.record(&answers);
+            std::fs::write(&path, file.print()).expect("writable");
+        } else {
+            wrong.extend(file.differences(&answers, &path, false));
+        }
+    }
+    cassandra.stop();
+    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
@@ -148,21 +168,7 @@ fn recorded_matrix_of_grants_is_cassandras() {
 #[test]
 #[ignore = "needs Cassandra: just oracle-access"]
 fn recorded_answers_to_users_are_cassandras() {
-    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
-    let cassandra = Cassandra::start();
-    let mut wrong = Vec::new();
-    for path in access_files() {
-        let mut file = load(&path);
-        let answers = play::access_on_server(&file, cassandra.address());
-        if recording {
-            file.record(&answers);
-            std::fs::write(&path, file.print()).expect("writable");
-        } else {
-            wrong.extend(file.differences(&answers, &path, false));
-        }
-    }
-    cassandra.stop();
-    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
+    ask_cassandra(access_files(), play::access_on_server);
 }
 
 /// Every case that is not about the number of nodes on three simulated nodes of one, two and three cores, at QUORUM.
@@ -235,25 +241,11 @@ fn recorded_answers_of_another_partitioner_are_cassandras() {
 #[ignore = "needs Cassandra: just oracle"]
 fn recorded_answers_are_cassandras() {
     let only = std::env::var("HELENUS_ORACLE_FILES").ok();
-    let recording = std::env::var("HELENUS_ORACLE").is_ok_and(|mode| mode == "record");
     let is_wanted = |path: &PathBuf| {
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         only.as_ref().is_none_or(|only| only.split(',').any(|wanted| wanted == name))
     };
     let wanted: Vec<PathBuf> = files().into_iter().filter(is_wanted).collect();
     assert!(!wanted.is_empty(), "HELENUS_ORACLE_FILES names no file of tests/cql");
-    let cassandra = Cassandra::start();
-    let mut wrong = Vec::new();
-    for path in wanted {
-        let mut file = load(&path);
-        let answers = play::on_server(&file, cassandra.address());
-        if recording {
-            file.record(&answers);
-            std::fs::write(&path, file.print()).expect("writable");
-        } else {
-            wrong.extend(file.differences(&answers, &path, false));
-        }
-    }
-    cassandra.stop();
-    assert!(wrong.is_empty(), "{} answers differ from Cassandra's:\n{}", wrong.len(), wrong.join("\n"));
+    ask_cassandra(wanted, play::on_server);
 }

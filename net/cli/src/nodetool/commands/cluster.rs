@@ -2,34 +2,31 @@
 
 use super::{Arguments, Choice, Command};
 
+/// Of commands that are about one node, another one or this.
+const OF_A_NODE: &[Choice] = &[
+    Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
+    Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
+];
+
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "abortbootstrap",
         about: "Abort a failed bootstrap",
-        options: &[
-            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
-            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
-        ],
+        options: OF_A_NODE,
         arguments: None,
         arguments_max: 0,
     },
     Command {
         name: "abortdecommission",
         about: "Abort an in-progress decommission",
-        options: &[
-            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
-            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
-        ],
+        options: OF_A_NODE,
         arguments: None,
         arguments_max: 0,
     },
     Command {
         name: "abortmove",
         about: "Abort an in-progress move",
-        options: &[
-            Choice { names: &["--node"], value: Some("node"), about: "Node ID" },
-            Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
-        ],
+        options: OF_A_NODE,
         arguments: None,
         arguments_max: 0,
     },
