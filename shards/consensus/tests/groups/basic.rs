@@ -19,12 +19,19 @@ impl Transport for Nobody {
     }
 }
 
-/// Counts commands.
-struct Counter(Rc<Cell<u64>>);
+/// Counts commands, and takes its time for each.
+#[derive(Default)]
+struct Counter {
+    applied: Rc<Cell<u64>>,
+    takes: Duration,
+}
 
 impl StateMachine for Counter {
     async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
-        self.0.set(self.0.get() + 1);
+        if !self.takes.is_zero() {
+            runtime::sleep(self.takes).await;
+        }
+        self.applied.set(self.applied.get() + 1);
         Ok(Vec::new())
     }
 
@@ -63,7 +70,9 @@ fn a_group_of_one_without_work_does_nothing_at_all() {
         async move {
             let config = Config { me: host(1), timings: TIMINGS };
             let store = MemoryStore::new(Duration::from_millis(3));
-            let group = Group::start(config, store, Nobody, Counter(counted)).await.expect("it starts");
+            let group = Group::start(config, store, Nobody, Counter { applied: counted, ..Counter::default() })
+                .await
+                .expect("it starts");
             group.create().await.expect("it leads");
             told.set(true);
             runtime::sleep(Duration::from_secs(3_600)).await;
@@ -82,24 +91,6 @@ fn a_group_of_one_without_work_does_nothing_at_all() {
     assert_eq!(sim.run_until(Duration::from_secs(3_600), || false), Stop::Idle);
 }
 
-/// Takes its time for each command.
-struct Slow(Duration);
-
-impl StateMachine for Slow {
-    async fn apply(&self, _: u64, _: &[u8]) -> Result<Vec<u8>, StoreError> {
-        runtime::sleep(self.0).await;
-        Ok(Vec::new())
-    }
-
-    fn snapshot(&self) -> Vec<u8> {
-        Vec::new()
-    }
-
-    async fn restore(&self, _: u64, _: &[u8]) -> Result<(), StoreError> {
-        Ok(())
-    }
-}
-
 #[test]
 fn a_member_is_waited_for_as_long_as_it_advances() {
     const PATIENCE: Duration = Duration::from_secs(10);
@@ -108,7 +99,9 @@ fn a_member_is_waited_for_as_long_as_it_advances() {
         let done = sim.run_node(NodeId(1), Duration::from_secs(600), move || async move {
             let config = Config { me: host(1), timings: TIMINGS };
             let store = MemoryStore::new(Duration::from_millis(3));
-            let group = Group::start(config, store, Nobody, Slow(step)).await.expect("it starts");
+            let group = Group::start(config, store, Nobody, Counter { takes: step, ..Counter::default() })
+                .await
+                .expect("it starts");
             group.create().await.expect("it leads");
             let before = group.applied();
             for command in 0..5 {
