@@ -8,6 +8,10 @@ use server::client::{CallError, Client, QueryOptions};
 use std::net::SocketAddr;
 use std::time::Duration;
 
+/// More than the time that has to pass between two changes of a password, Cassandra's.
+const BETWEEN_PASSWORDS: Duration = Duration::from_secs(6);
+/// How long a failed login counts for its address.
+const FAILURES_COUNT_FOR: Duration = Duration::from_secs(10);
 /// How long a change may take to be known everywhere.
 const KNOWN_WITHIN: Duration = Duration::from_secs(1);
 
@@ -50,8 +54,7 @@ fn changes_count_on_open_connections_of_other_nodes() {
             ("ALTER ROLE a WITH PASSWORD = 'new'", "The password of a has changed since this connection has logged in"),
             ("DROP ROLE a", "Role a doesn't exist"),
         ] {
-            // Cassandra's interval between changes of a password.
-            runtime::sleep(Duration::from_secs(5)).await;
+            runtime::sleep(BETWEEN_PASSWORDS).await;
             for client in &mut clients {
                 told(client, READ).await;
             }
@@ -70,7 +73,7 @@ fn whoever_changes_the_own_password_goes_on() {
     with_configured_nodes(&options(), &[1], |address| async move {
         let mut root = login(address, "cassandra cassandra").await.expect("the default superuser");
         table(&mut root).await;
-        runtime::sleep(Duration::from_secs(6)).await;
+        runtime::sleep(BETWEEN_PASSWORDS).await;
         let mut client = login(address, "a pa").await.expect("logs in");
         assert_eq!(told(&mut client, "ALTER ROLE a WITH PASSWORD = 'new'").await, "done");
         assert_eq!(told(&mut client, "SELECT * FROM k.t").await, "done");
@@ -115,7 +118,7 @@ fn failed_logins_of_an_address_are_bounded() {
         }
         let refused = "Too many failed logins from this address, try again later";
         assert_eq!(text(login(address, "cassandra cassandra").await), refused);
-        runtime::sleep(Duration::from_secs(10)).await;
+        runtime::sleep(FAILURES_COUNT_FOR).await;
         assert_eq!(text(login(address, "cassandra cassandra").await), "logged in");
     });
 }

@@ -424,6 +424,7 @@ fn what_cannot_end_is_aborted_by_the_operator() {
         while !letters(ONE).await.contains(&leaving) {
             runtime::sleep(Duration::from_millis(100)).await;
         }
+        // It does not end by itself.
         runtime::sleep(Duration::from_secs(20)).await;
         let refused = async |command: &str, options: &[(&str, &str)]| {
             let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
