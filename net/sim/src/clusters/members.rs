@@ -169,11 +169,14 @@ impl Cluster {
     }
 
     /// Waits until every node serves. One that has never served may have given up looking for its cluster, and is
-    /// started again.
+    /// started again; while the disk of another one is lost it may have to wait, because what it needs had its only
+    /// replica there.
     pub(super) fn all_ready(&mut self, when: &str) -> Result<(), String> {
         let deadline = self.sim.now().after(START_MAX);
         loop {
-            let awaited = || self.members.iter().filter(|member| !member.is_wiped);
+            let is_any_lost = self.members.iter().any(|member| member.is_wiped);
+            let is_awaited = |member: &&Member| !member.is_wiped && (member.has_served || !is_any_lost);
+            let awaited = || self.members.iter().filter(is_awaited);
             let states: Vec<_> = awaited().map(|member| (member.ready.clone(), member.exit.clone())).collect();
             let stop = self.sim.run_until(deadline.since(self.sim.now()), move || {
                 states.iter().all(|(ready, _)| ready.load(Ordering::Relaxed))
@@ -187,7 +190,7 @@ impl Cluster {
                 return Err(format!("not all nodes serve after {when}: {stop:?} {states:?}"));
             }
             if awaited().all(|member| member.exit.get().is_none()) {
-                self.members.iter_mut().filter(|member| !member.is_wiped).for_each(|member| member.has_served = true);
+                self.members.iter_mut().filter(|member| member.is_ready()).for_each(|member| member.has_served = true);
                 return Ok(());
             }
             for at in 0..self.members.len() {
