@@ -13,6 +13,7 @@ use std::fs;
 
 /// Files and functions of tests that read the environment without being ignored themselves, and what for.
 const ENVIRONMENT_READERS: &[(&str, &str, &str)] = &[
+    ("net/server/tests/cql.rs", "ask_cassandra", "called by ignored tests"),
     ("net/server/tests/cql/cassandra.rs", "start", "called by ignored tests"),
     ("net/server/tests/three_nodes/cassandra.rs", "start", "called by ignored tests"),
     ("net/server/tests/side_by_side/settings.rs", "from_environment", "called by ignored tests"),
