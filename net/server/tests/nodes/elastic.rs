@@ -409,6 +409,28 @@ fn a_node_that_was_killed_while_it_left_leaves_and_serves_no_clients_then() {
     });
 }
 
+/// What the first needs had its only replica on the other, so it waits, and the other's removal waits for its turn.
+#[test]
+fn a_node_that_joins_lets_the_removal_of_a_dead_one_go_first() {
+    let mut sim = filled(55, &[ONE, TWO, THREE], 1);
+    sim.crash(TWO);
+    run(&mut sim, || down(ONE, TWO));
+    let joining = begin(&mut sim, FOUR, 1, config(FOUR));
+    run(&mut sim, || async {
+        let joins = format!("UJ {}", Sim::address_of(FOUR));
+        while !letters(ONE).await.contains(&joins) {
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+        // It does not end by itself.
+        runtime::sleep(Duration::from_secs(20)).await;
+        assert!(letters(ONE).await.contains(&joins));
+        let dead = host_id(ONE, TWO).await;
+        tool(ONE, "removenode", &[], &[&dead]).await;
+        normal(ONE, &[ONE, THREE, FOUR]).await;
+    });
+    until(&mut sim, "it serves", || joining.serves());
+}
+
 #[test]
 fn what_cannot_end_is_aborted_by_the_operator() {
     let mut sim = filled(54, &[ONE, TWO, THREE, FOUR], 1);

@@ -46,6 +46,8 @@ const JOIN_TIMEOUT: Duration = Duration::from_secs(120);
 const JOIN_TURN_TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Pause before a node that was stopped while it was leaving tries again to leave.
 const LEAVE_PAUSE: Duration = Duration::from_secs(5);
+/// How long a node whose join was undone lets others go first.
+const NEXT_TURN_PAUSE: Duration = Duration::from_secs(5);
 /// How long a member that starts again waits to hear what it missed, and then for each step of making up for it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -161,7 +163,12 @@ impl Shard {
     /// Fetches what this node, a joining member, is going to own, and owns it then.
     async fn bootstrap(&self) -> Result<(), RingError> {
         let host_id = self.host_id();
+        let mut is_first = true;
         while self.member_state() == Some(MemberState::Joining) {
+            // Undone, because too few nodes were alive: others have the next turn.
+            if !std::mem::take(&mut is_first) {
+                runtime::sleep(NEXT_TURN_PAUSE).await;
+            }
             let under_way = self.metadata().current().operation_of(host_id).map(|(id, _)| id);
             let id = match under_way {
                 Some(id) => id,

@@ -5,7 +5,8 @@
 //! 1. The barrier of the epoch since which the node gains what it gains ([`super::barrier`]): from then on every write
 //!    comes here too, and the sources have all that was acknowledged before.
 //! 2. For every keyspace, the ranges and their sources ([`cluster::placement::Gain::sources`]), of the nodes that have
-//!    passed the barrier. If these are too few, wait for more.
+//!    passed the barrier. If these are too few, wait for more; a node that joins undoes its operation after a while and
+//!    begins anew, so that a removal of the nodes that are lacking need not wait for it.
 //! 3. Fetch ([`crate::stream::fetch`]), with the data the state of conditional changes: the rows of `system.paxos` of
 //!    the same ranges. A majority of the replicas to be then knows each decision that a majority of the former ones has
 //!    made, as it knows each write, even one whose outcome has not been written anywhere yet. Where such a row meets
@@ -21,6 +22,7 @@ use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::{Command, Metadata, Operation, OperationKind};
 use cluster::topology::{LiveNodes, NodeIndex};
 use model::TokenRange;
+use runtime::Instant;
 use runtime::sync::{Either, race};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +32,9 @@ use uuid::Uuid;
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to take a report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
+/// A node that joins and for so long has not found enough sources lets other operations go first: perhaps one that takes
+/// out the node that is lacking.
+const SOURCES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after a step has failed.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -37,6 +42,8 @@ const PAUSE: Duration = Duration::from_secs(1);
 pub(crate) async fn keep(shard: Shard) {
     let host_id = shard.host_id();
     let (mut told, mut may_keep_parts) = (String::new(), true);
+    // The operation that lacks sources, and since when.
+    let mut lacking: Option<(u64, Instant)> = None;
     while !shard.store().is_closing() {
         let metadata = shard.metadata().current();
         let owed = metadata.operations.iter().find(|(_, operation)| operation.receivers.contains(&host_id));
@@ -54,10 +61,22 @@ pub(crate) async fn keep(shard: Shard) {
         match race(receive(&shard, *id, operation), ended).await {
             Either::Left(Ok(())) => {}
             Either::Right(()) => stream::abandon(&shard, plan_id(&shard, *id, operation)).await,
-            Either::Left(Err(text)) => {
-                if told != text {
+            Either::Left(Err(obstacle)) => {
+                let (Obstacle::Sources(text) | Obstacle::Other(text)) = &obstacle;
+                if told != *text {
                     tracing::warn!("{}: {text}; trying again", operation.kind);
-                    told = text;
+                    told.clone_from(text);
+                }
+                let since = lacking.filter(|(lacks, _)| lacks == id).map_or_else(runtime::now, |(_, since)| since);
+                lacking = matches!(obstacle, Obstacle::Sources(_)).then_some((*id, since));
+                let is_own = matches!(operation.kind, OperationKind::Join { .. } | OperationKind::Replace { .. })
+                    && operation.kind.host_id() == Some(host_id);
+                if is_own && lacking.is_some() && runtime::now().since(since) >= SOURCES_TIMEOUT {
+                    tracing::info!("{}: other operations go first", operation.kind);
+                    let deadline = runtime::now().after(REPORT_TIMEOUT);
+                    if let Err(error) = shard.metadata().propose(&Command::Abort { operation: *id }, deadline).await {
+                        tracing::warn!(?error, "others still wait for this node");
+                    }
                 }
                 runtime::sleep(PAUSE).await;
             }
@@ -65,24 +84,32 @@ pub(crate) async fn keep(shard: Shard) {
     }
 }
 
-/// One attempt at all steps; the error says what is missing.
-async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), String> {
+/// Why an attempt has failed; the next one may not.
+enum Obstacle {
+    /// Too few nodes are alive that have the data.
+    Sources(String),
+    Other(String),
+}
+
+/// One attempt at all steps.
+async fn receive(shard: &Shard, id: u64, operation: &Operation) -> Result<(), Obstacle> {
     let Some(passed) = shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await else {
-        return Err("not all nodes have ended the requests that they began before".into());
+        return Err(Obstacle::Other("not all nodes have ended the requests that they began before".into()));
     };
     let taken_out = taken_out(&shard.metadata().current());
-    let parts = parts(shard, &taken_out, &passed)?;
+    let parts = parts(shard, &taken_out, &passed).map_err(Obstacle::Sources)?;
     if !parts.is_empty() {
         let plan = StreamPlan { id: plan_id(shard, id, operation), operation: purpose(&operation.kind), parts };
-        stream::fetch(shard, plan).await.map_err(|error| error.to_string())?;
+        stream::fetch(shard, plan).await.map_err(|error| Obstacle::Other(error.to_string()))?;
     }
     // Whoever still asks it must not be left without the writes that it gets as long as nobody reads elsewhere.
     if let Some(back) = taken_out.iter().find(|host_id| shard.is_live(**host_id)) {
-        return Err(format!("node {back}, which was down, is alive again"));
+        return Err(Obstacle::Other(format!("node {back}, which was down, is alive again")));
     }
     let report = Command::Received { operation: id, since: operation.since, host_id: shard.host_id() };
     let deadline = runtime::now().after(REPORT_TIMEOUT);
-    shard.metadata().propose(&report, deadline).await.map(|_| ()).map_err(|error| format!("{error:?}"))
+    let reported = shard.metadata().propose(&report, deadline).await;
+    reported.map(drop).map_err(|error| Obstacle::Other(format!("{error:?}")))
 }
 
 /// The nodes that the operations under way take out because they are down.
