@@ -6,6 +6,7 @@ use crate::plan::{Length, Pace, Plan};
 use crate::report::{Files, Titled};
 use crate::schedule::Arrivals;
 use crate::search::{Level, Search, Step};
+use crate::sessions::SessionArguments;
 use crate::verdict::Verdict;
 use crate::{compare, execute, report, stress};
 use clap::{Parser, Subcommand};
@@ -70,6 +71,11 @@ enum Command {
         #[command(flatten)]
         files: Files,
     },
+    /// What connections cost the server: memory of idle ones, and sessions of one query per second
+    Sessions {
+        #[command(flatten)]
+        sessions: Box<SessionArguments>,
+    },
     /// Two reports against each other
     Compare {
         /// The report of A, as --json wrote it
@@ -130,6 +136,10 @@ fn obey(command: Command) -> Result<u8, String> {
                 return Err("--rate: findmax chooses the rates".into());
             }
             findmax(&sla, (rate_min, rate_max, precision), (probe, run.arrivals()), plan, &files)
+        }
+        Command::Sessions { sessions } => {
+            print(&crate::sessions::run(&sessions)?)?;
+            Ok(0)
         }
         Command::Compare { a, b } => {
             let read = |path: &Path| {

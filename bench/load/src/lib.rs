@@ -28,6 +28,7 @@ mod routing;
 pub mod schedule;
 pub mod search;
 pub mod session;
+pub mod sessions;
 pub mod shards;
 pub mod shared;
 pub mod statement;
