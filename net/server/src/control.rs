@@ -40,10 +40,16 @@ pub(crate) enum Control {
     Closed(IpAddr),
     /// From shard 0: tell the clients that have registered for it.
     ClusterEvent(ClusterEvent),
-    /// From shard 0: finish the requests under way and close all connections.
-    Drain,
+    /// From shard 0: finish the requests under way, or do not wait for them, and close all connections.
+    Drain { by_force: bool },
     /// To shard 0: this shard has drained.
     Drained,
+    /// From shard 0: serve connections again.
+    Reopen,
+    /// From shard 0: whether new connections may speak versions below 5.
+    OlderProtocols(bool),
+    /// From shard 0: forget which clients there were.
+    ClearClientHistory,
     /// From shard 0: stop, because all shards have drained.
     Stop,
 }

@@ -4,13 +4,15 @@
 //! serves clients, [`admin`] (nodetool) and [`http`] (metrics and status) serve operators. [`config`] reads
 //! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
 //! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`;
-//! `auto_repair` repairs tables without an operator; `first_superuser` lets the first client log in.
+//! `auto_repair` repairs tables without an operator; `first_superuser` lets the first client log in; `client_admin`
+//! has what operators change about serving clients.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 
 pub mod admin;
 mod auto_repair;
 pub mod client;
+mod client_admin;
 mod client_events;
 mod client_ports;
 pub mod config;

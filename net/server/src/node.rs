@@ -12,6 +12,7 @@
 
 use crate::config::{Config, Unused};
 use crate::control::{CONTROL_MESSAGES_MAX, Control, ControlPort};
+use crate::cql::rate::RateLimiter;
 use crate::cql::registry::ConnectionRegistry;
 use crate::data_dirs::DataDirs;
 use crate::encryption;
@@ -31,6 +32,8 @@ pub struct Node {
     mesh: Mesh<shard::Message>,
     control: Mesh<Control>,
     ready: Arc<dyn Fn(&Ready) + Send + Sync>,
+    /// The rate of requests, if it is limited.
+    limiter: Option<Arc<RateLimiter>>,
     simulated: bool,
 }
 
@@ -39,6 +42,7 @@ impl Node {
     pub fn new(mut config: Config, shards: usize, ready: impl Fn(&Ready) + Send + Sync + 'static) -> Node {
         config.node.settings = Arc::new(config.all_settings());
         Node {
+            limiter: config.client_limits.requests_per_second_max.map(|rate| Arc::new(RateLimiter::new(rate))),
             config: Arc::new(config),
             mesh: Mesh::new(shards, shard::MAILBOX_MESSAGES_MAX),
             control: Mesh::new(shards, CONTROL_MESSAGES_MAX),
@@ -82,7 +86,7 @@ impl Node {
             }
         };
 
-        let registry = Rc::new(ConnectionRegistry::default());
+        let registry = Rc::new(ConnectionRegistry::new(self.limiter.clone()));
         let links = NodeLinks::default();
         let peers = Rc::new(links.clone());
         let start = Shard::start(self.config.node.clone(), self.mesh.clone(), registry.clone(), peers);

@@ -1,5 +1,6 @@
 //! The state of a node that its interfaces for operators use: nodetool and HTTP.
 
+use crate::client_admin::ClientAdmin;
 use crate::config::Config;
 use crate::gossip::Gossip;
 use crate::keys::Keys;
@@ -31,6 +32,8 @@ pub(crate) struct NodeState {
     pub(crate) gossip: Rc<Gossip>,
     /// What connections are encrypted with.
     pub(crate) keys: Rc<Keys>,
+    /// What operators change about serving clients.
+    pub(crate) clients: Rc<ClientAdmin>,
     pub(crate) started: Instant,
     /// Whether the node runs in the simulator, where nothing may depend on the real machine.
     pub(crate) simulated: bool,
@@ -54,6 +57,7 @@ impl NodeState {
         shard: Shard,
         gossip: Rc<Gossip>,
         keys: Rc<Keys>,
+        clients: Rc<ClientAdmin>,
         simulated: bool,
     ) -> Rc<NodeState> {
         let throughput = config.node.compaction_bytes_per_second;
@@ -62,6 +66,7 @@ impl NodeState {
             shard,
             gossip,
             keys,
+            clients,
             started: runtime::now(),
             simulated,
             leaving: Cell::default(),

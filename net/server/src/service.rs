@@ -5,6 +5,7 @@
 
 use crate::admin;
 use crate::auto_repair;
+use crate::client_admin::{ClientAdmin, PortOrder};
 use crate::client_ports::{PortKind, ShardAwarePorts};
 use crate::config::{Config, Encryption, SSL_STORAGE_PORT};
 use crate::control::{Control, ControlPort};
@@ -70,7 +71,8 @@ impl Service {
         contexts: &Contexts,
         simulated: bool,
     ) -> Service {
-        let context = Rc::new(Context::new(config, shard, registry.metrics.clone(), simulated));
+        let context =
+            Rc::new(Context::new(config, shard, registry.metrics.clone(), registry.limiter.clone(), simulated));
         context.set_keys(contexts);
         let connections = Connections::new(context.clone(), registry.clone(), control.clone());
         Service { context, connections, registry, control, links }
@@ -147,7 +149,8 @@ impl Service {
         let (config, control) = (context.config.clone(), self.control.clone());
         let keys = Keys::new(config.clone(), control, context.clone(), self.links.clone(), files);
         let watching = runtime::spawn(keys.clone().watch(stopping.clone()));
-        let node = NodeState::new(config, context.shard.clone(), gossip.clone(), keys, context.simulated);
+        let clients = ClientAdmin::new(self.control.clone(), context.clone(), self.registry.clone());
+        let node = NodeState::new(config, context.shard.clone(), gossip.clone(), keys, clients, context.simulated);
         let listener = admin::listener::listen(&node).await;
         let commands =
             listener.map(|listener| runtime::spawn(admin::listener::serve(node.clone(), listener, stopping.clone())));
@@ -158,6 +161,7 @@ impl Service {
                 tracing::info!("asked to stop before the node had joined");
                 gossip.stop().await;
                 stopping.set();
+                node.clients.close();
                 for task in commands.into_iter().chain(peers_accepting).chain([watching]) {
                     task.await;
                 }
@@ -196,14 +200,44 @@ impl Service {
                 }
             };
             let reported = race(self.control.recv(), context.shard.next_fault());
-            let consequence = match race(race(terminated.as_mut(), drain_requested), reported).await {
+            let asked = race(drain_requested, node.clients.next_order());
+            let consequence = match race(race(terminated.as_mut(), asked), reported).await {
                 Either::Left(Either::Left(())) => break,
-                Either::Left(Either::Right(())) => {
+                Either::Left(Either::Right(Either::Left(()))) => {
                     gossip.stop().await;
                     node.serves_clients.set(false);
-                    self.drain_all(accepting.take()).await;
+                    self.drain_all(accepting.take(), false).await;
                     is_drained = true;
                     node.drained.set();
+                    continue;
+                }
+                Either::Left(Either::Right(Either::Right(given))) => {
+                    let outcome = match given.order {
+                        PortOrder::Open if is_drained => {
+                            Err("Unable to start native transport because the node was drained.".into())
+                        }
+                        PortOrder::Open if accepting.is_some() => Ok(()),
+                        PortOrder::Open => match self.reopen(&stopping).await {
+                            Ok(tasks) => {
+                                accepting = Some(tasks);
+                                Ok(())
+                            }
+                            Err(reason) => Err(reason.text),
+                        },
+                        PortOrder::Close { by_force } => {
+                            gossip.set_rpc_ready(false);
+                            node.serves_clients.set(false);
+                            if let Some(tasks) = accepting.take() {
+                                self.drain_all(Some(tasks), by_force).await;
+                            }
+                            Ok(())
+                        }
+                    };
+                    node.serves_clients.set(accepting.is_some());
+                    if accepting.is_some() {
+                        gossip.set_rpc_ready(true);
+                    }
+                    node.clients.answer(&given, outcome);
                     continue;
                 }
                 Either::Right(Either::Left((shard, Control::Closed(address)))) => {
@@ -222,6 +256,7 @@ impl Service {
         }
         gossip.stop().await;
         stopping.set();
+        node.clients.close();
         for task in
             commands.into_iter().chain(scrapes).chain(peers_accepting).chain([repairs, beats, watching, leaving])
         {
@@ -229,26 +264,39 @@ impl Service {
         }
         rounds.await;
         if !is_drained {
-            self.drain_all(accepting).await;
+            self.drain_all(accepting, false).await;
         }
         self.control.broadcast(me, || Control::Stop).await;
         self.links.close().await;
         Ok(())
     }
 
-    /// Shard 0: ends the tasks that accept connections and drains all shards.
-    async fn drain_all(&self, accepting: Option<Vec<JoinHandle<()>>>) {
+    /// Shard 0: serves clients again, or for the first time if the node did not listen at its start. Returns the tasks
+    /// that accept connections.
+    async fn reopen(&self, stopping: &Latch) -> Result<Vec<JoinHandle<()>>, StopReason> {
+        let context = &self.context;
+        first_superuser::provide(&context.shard, &context.config, stopping).await;
+        self.connections.reopen();
+        self.control.broadcast(ShardId(0), || Control::Reopen).await;
+        Ok(self.listen_for_clients().await?.1)
+    }
+
+    /// Shard 0: ends the tasks that accept connections and drains all shards, without waiting for requests under way if
+    /// `by_force`.
+    async fn drain_all(&self, accepting: Option<Vec<JoinHandle<()>>>, by_force: bool) {
         tracing::info!("no more connections, finishing requests under way");
         self.connections.close();
         for task in accepting.into_iter().flatten() {
             task.await;
         }
-        self.control.broadcast(ShardId(0), || Control::Drain).await;
-        self.connections.drain().await;
+        self.control.broadcast(ShardId(0), || Control::Drain { by_force }).await;
+        self.connections.drain(by_force).await;
         let mut waiting = runtime::shard_count() - 1;
         while waiting > 0 {
-            if let (_, Control::Drained) = self.control.recv().await {
-                waiting -= 1;
+            match self.control.recv().await {
+                (_, Control::Drained) => waiting -= 1,
+                (shard, Control::Closed(address)) => self.connections.closed(shard, address),
+                _ => {}
             }
         }
     }
@@ -277,11 +325,14 @@ impl Service {
                 Control::PeerConnection(accepted, encryption) => self.links.attach(accepted, encryption),
                 Control::Joined(cluster_id) => self.links.joined(cluster_id),
                 Control::DialAt(addresses) => self.links.dial_at(&addresses),
-                Control::Drain => {
+                Control::Drain { by_force } => {
                     self.connections.close();
-                    self.connections.drain().await;
+                    self.connections.drain(by_force).await;
                     self.control.send(ShardId(0), Control::Drained).await;
                 }
+                Control::Reopen => self.connections.reopen(),
+                Control::OlderProtocols(allowed) => context.allows_older_protocols.set(allowed),
+                Control::ClearClientHistory => self.registry.clear_history(),
                 Control::Stop => {
                     self.links.close().await;
                     return Ok(());

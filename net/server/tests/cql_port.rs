@@ -27,6 +27,8 @@ use world::{
 mod directories;
 #[path = "cql_port/forms.rs"]
 mod forms;
+#[path = "cql_port/limits.rs"]
+mod limits;
 #[path = "cql_port/tracing.rs"]
 mod tracing;
 

@@ -20,12 +20,30 @@ use model::Failure;
 
 /// The largest envelope, header included, that a server accepts until STARTUP has succeeded.
 pub const UNREADY_BYTES_MAX: usize = 64 << 10;
-/// The largest envelope, header included, that a server accepts afterwards; in version 5 the largest body.
+/// The largest envelope, header included, that a server accepts afterwards, unless it has other [`SizeLimits`]; in
+/// version 5 the largest body.
 pub const ENVELOPE_BYTES_MAX: usize = 16 << 20;
 /// The largest response body that a client accepts.
 pub const RESPONSE_BYTES_MAX: usize = 256 << 20;
 /// A receive buffer with more capacity than this is freed once it is empty.
 const BUFFER_KEPT_MAX: usize = 64 << 10;
+/// The capacity that a receive buffer keeps while nothing comes.
+const BUFFER_IDLE_MAX: usize = 1 << 10;
+
+/// The largest messages that a server accepts once a client is let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SizeLimits {
+    /// Bytes of an envelope of version 3 or 4, its header included.
+    pub envelope_bytes_max: usize,
+    /// Bytes of a body in version 5.
+    pub body_bytes_max: usize,
+}
+
+impl Default for SizeLimits {
+    fn default() -> SizeLimits {
+        SizeLimits { envelope_bytes_max: ENVELOPE_BYTES_MAX, body_bytes_max: ENVELOPE_BYTES_MAX }
+    }
+}
 
 /// The header that the answer to a refused envelope has to carry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +96,7 @@ pub struct Decoder {
     side: Side,
     /// The lowest version that is spoken.
     lowest: Version,
+    limits: SizeLimits,
     /// The version agreed by STARTUP.
     agreed: Option<Version>,
     /// Whether the client may send long messages: once it is let in.
@@ -114,6 +133,11 @@ impl Decoder {
         Decoder::new(Side::Server, lowest)
     }
 
+    /// The same with other limits for clients that are let in.
+    pub fn with_limits(self, limits: SizeLimits) -> Decoder {
+        Decoder { limits, ..self }
+    }
+
     /// A decoder of responses, for a client.
     pub fn client() -> Decoder {
         Decoder::new(Side::Client, Version::V3)
@@ -123,6 +147,7 @@ impl Decoder {
         Decoder {
             side,
             lowest,
+            limits: SizeLimits::default(),
             agreed: None,
             is_trusted: false,
             segmented: false,
@@ -169,6 +194,13 @@ impl Decoder {
     /// How many bytes of the current envelope have not arrived, as far as its header declares; 0 between envelopes.
     pub fn awaited(&self) -> usize {
         self.awaited
+    }
+
+    /// Gives memory back, because nothing is going to come for a while.
+    pub fn rest(&mut self) {
+        if self.input.is_empty() && self.input.capacity() > BUFFER_IDLE_MAX {
+            self.input = BytesMut::new();
+        }
     }
 
     /// How many received bytes are kept.
@@ -328,9 +360,13 @@ impl Decoder {
                 return refuse(AnswerHeader::Long { version: number, stream }, Failure::protocol(text));
             }
             Some(version) if version >= self.lowest || self.agreed.is_some() => version,
-            _ => {
+            known => {
                 let header = AnswerHeader::Long { version: Version::HIGHEST.number(), stream };
-                return refuse(header, Failure::protocol(unsupported_text(number)));
+                let text = match known {
+                    Some(version) => format!("Rejecting Protocol Version {version} < {}.", self.lowest),
+                    None => unsupported_text(number),
+                };
+                return refuse(header, Failure::protocol(text));
             }
         };
         if let Some(agreed) = self.agreed.filter(|agreed| *agreed != version) {
@@ -388,7 +424,11 @@ impl Decoder {
         if self.side == Side::Client {
             return (len > RESPONSE_BYTES_MAX).then(|| Failure::protocol(format!("Response of {len} bytes")));
         }
-        let max = if self.is_trusted { ENVELOPE_BYTES_MAX } else { UNREADY_BYTES_MAX };
+        let max = match (self.is_trusted, self.segmented) {
+            (false, _) => UNREADY_BYTES_MAX,
+            (true, false) => self.limits.envelope_bytes_max,
+            (true, true) => self.limits.body_bytes_max,
+        };
         if self.segmented {
             return (len > max).then(|| {
                 Failure::invalid(format!("CQL Message of size {len} bytes exceeds allowed maximum of {max} bytes"))

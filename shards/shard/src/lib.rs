@@ -65,7 +65,9 @@ pub use metadata::leaving::{AbortedOperation, AgreementStatus, RingError};
 pub use metadata::moving::RebuildRequest;
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
-pub use ports::{Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, SchemaChange, Served};
+pub use ports::{
+    Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, RecentClient, SchemaChange, Served,
+};
 pub use ports::{
     LaneCounts, NoPeers, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Presence, PresenceCheck, TrafficCounts,
     Unreadable,

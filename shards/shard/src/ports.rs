@@ -206,10 +206,23 @@ pub struct Served {
 /// What one shard sees of its clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Observation {
-    /// Every connection.
+    /// Every connection that has begun its session.
     pub clients: Vec<Client>,
+    /// When clients were last seen to begin one.
+    pub recent: Vec<RecentClient>,
     /// Activity of their requests.
     pub requests: Activity,
+}
+
+/// When a client has last begun to speak a version of the protocol.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RecentClient {
+    /// The version, as `5/v5`.
+    pub protocol: String,
+    /// The client's address.
+    pub address: IpAddr,
+    /// Milliseconds since 1970.
+    pub seen_millis: i64,
 }
 
 /// A client's connection.
@@ -219,17 +232,17 @@ pub struct Client {
     pub address: IpAddr,
     /// The client's port.
     pub port: u16,
-    /// The role with which it has logged in.
+    /// The role with which it has logged in, or `anonymous` if it need not.
     pub user: Option<String>,
     /// The options of its STARTUP.
     pub options: BTreeMap<String, String>,
-    /// Whether the handshake is done.
+    /// Whether it has logged in, if it must.
     pub ready: bool,
     /// Version of the protocol.
     pub protocol_version: u8,
     /// The keyspace that USE set.
     pub keyspace: Option<String>,
-    /// Requests so far.
+    /// Messages so far.
     pub requests: u64,
     /// The protocol and cipher suite with which it is encrypted, by their names in Java.
     pub encryption: Option<(&'static str, String)>,

@@ -260,3 +260,48 @@ fn mistakes_need_no_node() {
         assert_eq!((exit, out), (0, recorded(&format!("help/{command}"))));
     }
 }
+
+/// Reads a table of `clientstats` whose last line is a client's.
+fn client_row(out: &str) -> Vec<&str> {
+    out.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default()
+}
+
+#[tokio::test]
+async fn the_port_for_clients_closes_and_opens_again() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let node = Node::start("127.0.11.12", directory.path(), &["--cores", "2"]);
+    let quiet = (0, String::new(), String::new());
+    let connected = session(&node).await;
+    let (_, all, _) = nodetool(&node, &["clientstats", "--all"]);
+    let row = client_row(&all);
+    assert!(row[0].starts_with("/127.0.0.1:") && row[1..4] == ["false", "undefined", "undefined"], "{all}");
+    assert_eq!(row[5], "anonymous");
+    let (_, seen, _) = nodetool(&node, &["clientstats", "--by-protocol"]);
+    assert!(seen.lines().any(|line| line.starts_with("4/v4             /127.0.0.1 ")), "{seen}");
+    assert_eq!(nodetool(&node, &["clientstats", "--clear-history"]).1, "Clearing connection history\n");
+    assert_eq!(nodetool(&node, &["clientstats", "--by-protocol"]).1, "Clients by protocol version\n\n");
+
+    assert_eq!(nodetool(&node, &["disablebinary"]), quiet);
+    assert_eq!(nodetool(&node, &["disablebinary", "--force"]), quiet);
+    assert_eq!(nodetool(&node, &["statusbinary"]).1, "not running\n");
+    assert_eq!(nodetool(&node, &["clientstats"]).1, "Total connected clients: 0\n\nUser Connections\n");
+    assert!(std::net::TcpStream::connect((node.address, 9042)).is_err(), "nobody listens");
+    assert!(connected.query_unpaged("SELECT key FROM system.local", &[]).await.is_err());
+    drop(connected);
+    for _ in 0..2 {
+        assert_eq!(nodetool(&node, &["enablebinary"]), quiet);
+    }
+    assert_eq!(nodetool(&node, &["statusbinary"]).1, "running\n");
+    session(&node).await.query_unpaged("SELECT key FROM system.local", &[]).await.expect("served again");
+
+    assert_eq!(nodetool(&node, &["disableoldprotocolversions"]), quiet);
+    assert!(SessionBuilder::new().known_node(format!("{}:9042", node.address)).build().await.is_err(), "it speaks v4");
+    assert_eq!(nodetool(&node, &["enableoldprotocolversions"]), quiet);
+    session(&node).await;
+
+    assert_eq!(nodetool(&node, &["drain"]), quiet);
+    let (exit, out, _) = nodetool(&node, &["enablebinary"]);
+    assert_eq!(exit, 1);
+    assert!(out.starts_with("nodetool: Unable to start native transport because the node was drained.\n"), "{out}");
+    assert_eq!(node.stop(), Some(0));
+}

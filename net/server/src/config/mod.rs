@@ -14,6 +14,7 @@ mod access;
 pub mod archiving;
 mod auto_repair;
 mod batch_log;
+mod client_limits;
 mod compaction;
 mod discovery;
 mod disk;
@@ -33,6 +34,7 @@ mod thresholds;
 pub mod units;
 
 pub use auto_repair::AutoRepairOptions;
+pub use client_limits::{ClientLimits, MESSAGE_BYTES_MAX};
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
 use cluster::snitch::Snitch;
 pub use discovery::{SEEDS_MAX, seeds_of};
@@ -71,6 +73,8 @@ pub struct Config {
     pub connections_max: usize,
     /// `native_transport_max_concurrent_connections_per_ip`.
     pub connections_per_ip_max: usize,
+    /// Further limits of clients.
+    pub client_limits: ClientLimits,
     /// `client_encryption_options`.
     pub client_encryption: ClientEncryption,
     /// `server_encryption_options`.
@@ -106,8 +110,6 @@ pub struct Config {
 pub const RELEASE_VERSION: &str = "5.0.9";
 /// The most connections of a node if the configuration gives no number or -1.
 pub const CONNECTIONS_MAX: usize = 64 << 10;
-/// The most connections from one client address if the configuration gives no number or -1.
-pub const CONNECTIONS_PER_IP_MAX: usize = 1 << 10;
 /// The least memory of a node, bytes.
 pub const MEMORY_BYTES_MIN: usize = 64 << 20;
 /// The longest configuration file, bytes.
@@ -133,7 +135,8 @@ impl Default for Config {
             disk_failure_policy: DiskFailurePolicy::default(),
             commit_failure_policy: CommitFailurePolicy::default(),
             connections_max: CONNECTIONS_MAX,
-            connections_per_ip_max: CONNECTIONS_PER_IP_MAX,
+            connections_per_ip_max: CONNECTIONS_MAX,
+            client_limits: ClientLimits::default(),
             client_encryption: ClientEncryption::default(),
             server_encryption: ServerEncryption::default(),
             internode: ::internode::Options::default(),
@@ -324,6 +327,7 @@ impl Given {
             commit_failure_policy: self.commit_failure_policy()?,
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
+            client_limits: self.client_limits()?,
             client_encryption: self.client_encryption()?,
             server_encryption: self.server_encryption()?,
             internode: self.internode()?,

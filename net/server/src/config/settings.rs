@@ -186,6 +186,7 @@ impl Config {
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),
             ("native_transport_max_concurrent_connections", self.connections_max.to_string()),
             ("native_transport_max_concurrent_connections_per_ip", self.connections_per_ip_max.to_string()),
+            ("native_transport_max_message_size", format!("{}B", self.client_limits.message_bytes_max)),
             ("native_transport_port", node.native_port.to_string()),
             ("num_tokens", node.num_tokens.to_string()),
             ("partitioner", node.partitioner.class_name().into()),

@@ -2,6 +2,7 @@
 
 use crate::config::Config;
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 use std::net::IpAddr;
 
 /// Shard 0's count of the node's connections.
@@ -48,10 +49,39 @@ impl Balance {
         }
     }
 
-    /// Whether one more connection from `address` is within the limits.
-    pub(crate) fn admits(&self, config: &Config, address: IpAddr) -> bool {
+    /// The limit that one more connection from `address` would breach.
+    pub(crate) fn breached(&self, config: &Config, address: IpAddr) -> Option<ConnectionLimit> {
         let from_there = self.by_address.get(&address).copied().unwrap_or_default();
-        self.total() < config.connections_max && from_there < config.connections_per_ip_max
+        let (total, max, per_ip_max) = (self.total(), config.connections_max, config.connections_per_ip_max);
+        if total >= max {
+            return Some(ConnectionLimit::OfNode { max, with_this: total + 1 });
+        }
+        (from_there >= per_ip_max).then_some(ConnectionLimit::OfAddress { max: per_ip_max, with_this: from_there + 1 })
+    }
+}
+
+/// A limit of connections that is reached; as text, what Cassandra's log says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum ConnectionLimit {
+    OfNode { max: usize, with_this: usize },
+    OfAddress { max: usize, with_this: usize },
+}
+
+impl Display for ConnectionLimit {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        let option = "native_transport_max_concurrent_connections";
+        match self {
+            ConnectionLimit::OfNode { max, with_this } => write!(
+                f,
+                "Exceeded maximum native connection limit of {max} by using {with_this} connections (see {option} in \
+                 cassandra.yaml)"
+            ),
+            ConnectionLimit::OfAddress { max, with_this } => write!(
+                f,
+                "Exceeded maximum native connection limit per ip of {max} by using {with_this} connections (see \
+                 {option}_per_ip)"
+            ),
+        }
     }
 }
 
@@ -66,16 +96,23 @@ mod tests {
         let (a, b) = (IpAddr::V4(Ipv4Addr::new(127, 0, 0, 1)), IpAddr::V4(Ipv4Addr::new(127, 0, 0, 2)));
         let mut balance = Balance::new(2);
         for expected in [0, 1, 0] {
-            assert!(balance.admits(&config, a));
+            assert!(balance.breached(&config, a).is_none());
             assert_eq!(balance.least_loaded(), expected);
             balance.opened(expected, a);
         }
-        assert!(!balance.admits(&config, a), "three of one address");
-        assert!(balance.admits(&config, b));
+        assert!(balance.breached(&config, a).is_some(), "three of one address");
+        assert!(balance.breached(&config, b).is_none());
         balance.opened(1, b);
-        assert!(!balance.admits(&config, b), "four in all");
+        assert!(balance.breached(&config, b).is_some(), "four in all");
+        assert_eq!(
+            balance.breached(&config, b).map(|limit| limit.to_string()).as_deref(),
+            Some(
+                "Exceeded maximum native connection limit of 4 by using 5 connections (see \
+                 native_transport_max_concurrent_connections in cassandra.yaml)"
+            )
+        );
         balance.closed(0, a);
-        assert!(balance.admits(&config, b) && balance.admits(&config, a));
+        assert!(balance.breached(&config, b).is_none() && balance.breached(&config, a).is_none());
         balance.closed(0, a);
         balance.closed(1, a);
         balance.closed(1, b);

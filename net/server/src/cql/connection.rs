@@ -9,6 +9,7 @@
 
 use crate::cql::context::Context;
 use crate::cql::handshake::{LOWEST_VERSION, Startup};
+use crate::cql::request_memory::Share;
 use runtime::gate::Semaphore;
 use shard::{Authenticator, Client, Session};
 use std::cell::{Cell, RefCell};
@@ -32,6 +33,8 @@ pub const OUTPUT_BYTES_MAX: usize = 8 << 20;
 /// A connection whose output stays queued for this long, because the client does not read, is closed.
 pub const OUTPUT_STALL_MAX: Duration = Duration::from_secs(10);
 
+/// The name of clients that need not log in.
+const ANONYMOUS: &str = "anonymous";
 /// The package of Cassandra's authenticators.
 const PACKAGE: &str = "org.apache.cassandra.auth";
 
@@ -45,6 +48,8 @@ pub struct Connection {
     pub(crate) secured: Option<Secured>,
     /// A permit for each request under way.
     pub(crate) in_flight: Semaphore,
+    /// The part of the client's address of the memory for requests, if that is limited.
+    pub(crate) address_share: Option<Share>,
     version: Cell<Version>,
     /// Whether output is sent in segments (version 5 after STARTUP).
     segmented: Cell<bool>,
@@ -55,6 +60,8 @@ pub struct Connection {
     options: RefCell<Option<BTreeMap<String, String>>>,
     /// How many requests have begun.
     requests: Cell<u64>,
+    /// How many other messages have been answered.
+    other_messages: Cell<u64>,
 }
 
 /// Says that the connection has to be closed.
@@ -62,8 +69,11 @@ pub(crate) struct Close;
 
 impl Connection {
     pub(crate) fn new(context: Rc<Context>, stream: Stream) -> Connection {
+        let address_share = context.request_memory.opened(stream.peer().ip());
+        let throws_on_overload = context.config.client_limits.throws_on_overload;
         Connection {
             context,
+            address_share,
             session: Session::default(),
             secured: stream.secured(),
             stream,
@@ -72,9 +82,10 @@ impl Connection {
             segmented: Cell::new(false),
             segments: RefCell::default(),
             compression: Cell::new(None),
-            throw_on_overload: Cell::new(false),
+            throw_on_overload: Cell::new(throws_on_overload),
             options: RefCell::default(),
             requests: Cell::new(0),
+            other_messages: Cell::new(0),
         }
     }
 
@@ -86,6 +97,11 @@ impl Connection {
     /// Counts a request that begins.
     pub(crate) fn count_request(&self) {
         self.requests.set(self.requests.get() + 1);
+    }
+
+    /// Counts a message that is not a request of the shard.
+    pub(crate) fn count_message(&self) {
+        self.other_messages.set(self.other_messages.get() + 1);
     }
 
     /// How many requests are under way.
@@ -113,21 +129,23 @@ impl Connection {
         self.context.config.node.access.requires_login() && self.session.user.borrow().is_none()
     }
 
-    /// The connection as `system_views.clients` shows it.
-    pub(crate) fn observe(&self) -> Client {
+    /// The connection as `system_views.clients` shows it; `None` before STARTUP.
+    pub(crate) fn observe(&self) -> Option<Client> {
         let peer = self.stream.peer();
-        let options = self.options.borrow();
-        Client {
+        let options = self.options.borrow().clone()?;
+        let user = self.session.user.borrow().as_ref().map(|user| user.name.to_string());
+        let ready = !self.awaits_login();
+        Some(Client {
             address: peer.ip(),
             port: peer.port(),
-            options: options.clone().unwrap_or_default(),
-            ready: options.is_some() && !self.awaits_login(),
-            user: self.session.user.borrow().as_ref().map(|user| user.name.to_string()),
+            options,
+            ready,
+            user: user.or_else(|| ready.then(|| ANONYMOUS.to_owned())),
             protocol_version: self.version.get() as u8,
             keyspace: self.session.keyspace.borrow().as_deref().map(str::to_owned),
-            requests: self.requests.get(),
+            requests: self.requests.get() + self.other_messages.get(),
             encryption: self.secured.as_ref().map(|secured| (secured.protocol, secured.cipher_suite.clone())),
-        }
+        })
     }
 
     /// Answers STARTUP with READY, or with AUTHENTICATE if the client must log in. Later output has the form that the
@@ -148,7 +166,10 @@ impl Connection {
         }
         self.version.set(to.version);
         self.segmented.set(segmented);
-        self.throw_on_overload.set(startup.throw_on_overload);
+        if let Some(throws) = startup.throw_on_overload {
+            self.throw_on_overload.set(throws);
+        }
+        self.count_message();
         if segmented && startup.compression.is_some() {
             *self.segments.borrow_mut() = SegmentWriter::compressed();
         }

@@ -12,13 +12,14 @@
 use crate::client_ports::PortKind;
 use crate::config::Encryption;
 use crate::control::{Control, ControlPort};
-use crate::cql::balance::Balance;
+use crate::cql::balance::{Balance, ConnectionLimit};
 use crate::cql::connection::Connection;
 use crate::cql::context::Context;
 use crate::cql::receiver::{self, HANDSHAKE_MAX};
 use crate::cql::registry::ConnectionRegistry;
+use runtime::gate::Gate;
 use runtime::sync::{Either, Latch, race};
-use runtime::{Accepted, Listener, ShardId};
+use runtime::{Accepted, Instant, Listener, ShardId};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -31,6 +32,8 @@ use tls::Stream;
 
 /// How long a drain waits for requests under way and for their answers to be sent.
 pub const DRAIN_MAX: Duration = Duration::from_secs(15);
+/// After this time the log says again that connections are refused.
+const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Pause after a failed accept, for instance when file descriptors have run out.
 const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
@@ -42,9 +45,11 @@ pub(crate) struct Connections {
     open: RefCell<BTreeMap<u64, Rc<Connection>>>,
     next_id: Cell<u64>,
     /// Set once no further connection is accepted or served.
-    closing: Latch,
+    closing: RefCell<Latch>,
     /// Used on shard 0.
     balance: RefCell<Balance>,
+    /// When the log last said that connections are refused.
+    told_of_refusal: Cell<Option<Instant>>,
 }
 
 impl Connections {
@@ -59,20 +64,22 @@ impl Connections {
             control,
             open: RefCell::default(),
             next_id: Cell::new(0),
-            closing: Latch::default(),
+            closing: RefCell::default(),
             balance: RefCell::new(Balance::new(runtime::shard_count())),
+            told_of_refusal: Cell::new(None),
         })
     }
 
     /// Shard 0: accepts connections until [`Connections::close`].
     pub(crate) async fn accept(self: Rc<Self>, listener: Listener, port: PortKind) {
+        let closing = self.closing.borrow().clone();
         loop {
-            match race(self.closing.wait(), listener.accept()).await {
+            match race(closing.wait(), listener.accept()).await {
                 Either::Left(()) => return,
                 Either::Right(Ok(accepted)) => self.place(accepted, port).await,
                 Either::Right(Err(error)) => {
                     tracing::warn!(%error, "accept failed");
-                    if let Either::Left(()) = race(self.closing.wait(), runtime::sleep(ACCEPT_RETRY)).await {
+                    if let Either::Left(()) = race(closing.wait(), runtime::sleep(ACCEPT_RETRY)).await {
                         return;
                     }
                 }
@@ -86,10 +93,10 @@ impl Connections {
         let peer = accepted.peer();
         let shard = {
             let mut balance = self.balance.borrow_mut();
-            if !balance.admits(&context.config, peer.ip()) {
+            if let Some(limit) = balance.breached(&context.config, peer.ip()) {
                 drop(balance);
                 context.metrics.evictions.increment();
-                tracing::debug!(%peer, "too many connections");
+                self.tell_of_refusal(limit);
                 return;
             }
             let shard = match port.is_shard_aware {
@@ -107,12 +114,21 @@ impl Connections {
         }
     }
 
+    /// Shard 0: logs that connections are refused, from time to time.
+    fn tell_of_refusal(&self, limit: ConnectionLimit) {
+        let now = runtime::now();
+        if self.told_of_refusal.get().is_none_or(|told| now.since(told) >= TOLD_AGAIN) {
+            self.told_of_refusal.set(Some(now));
+            tracing::warn!("{limit}");
+        }
+    }
+
     /// Serves a connection on the current shard, in a task of its own.
     pub(crate) fn open(self: &Rc<Self>, accepted: Accepted, port: PortKind) {
         let connections = self.clone();
         runtime::spawn(async move {
             let address = accepted.peer().ip();
-            if !connections.closing.is_set() {
+            if !connections.closing.borrow().is_set() {
                 match accepted.attach() {
                     Ok(socket) => {
                         // Boxed for itself, so that its memory does not stay.
@@ -149,7 +165,7 @@ impl Connections {
         if secured.is_err() {
             context.metrics.evictions.increment();
         }
-        secured.ok().filter(|_| !self.closing.is_set())
+        secured.ok().filter(|_| !self.closing.borrow().is_set())
     }
 
     async fn serve(self: &Rc<Self>, stream: Stream) {
@@ -166,22 +182,33 @@ impl Connections {
 
     /// Accepts and serves no further connections.
     pub(crate) fn close(&self) {
-        self.closing.set();
+        self.closing.borrow().set();
         self.context.metrics.handshakes.close();
     }
 
-    /// Lets no further request begin, waits for those under way, sends what is queued and closes every connection.
-    pub(crate) async fn drain(&self) {
-        let finished = runtime::timeout(DRAIN_MAX, async {
-            self.context.gate.close().await;
-            for connection in self.all() {
-                connection.flush().await;
+    /// Lets no further request begin, waits for those under way unless `by_force`, sends what is queued and closes
+    /// every connection.
+    pub(crate) async fn drain(&self, by_force: bool) {
+        let gate = self.context.gate.borrow().clone();
+        gate.shut();
+        if !by_force {
+            let finished = runtime::timeout(DRAIN_MAX, async {
+                gate.close().await;
+                for connection in self.all() {
+                    connection.flush().await;
+                }
+            });
+            if finished.await.is_none() {
+                tracing::warn!("Some connections took longer than the native transport timeout to complete");
             }
-        });
-        if finished.await.is_none() {
-            tracing::warn!("requests under way were given up");
         }
         self.all().iter().for_each(|connection| connection.shutdown());
+    }
+
+    /// Serves connections again after [`Connections::drain`].
+    pub(crate) fn reopen(&self) {
+        self.closing.replace(Latch::default());
+        self.context.gate.replace(Gate::new());
     }
 
     fn all(&self) -> Vec<Rc<Connection>> {
@@ -216,5 +243,6 @@ impl Drop for Registration<'_> {
     fn drop(&mut self) {
         self.connections.open.borrow_mut().remove(&self.id);
         self.connections.registry.forget(self.connection);
+        self.connections.context.request_memory.closed(self.connection.peer().ip());
     }
 }

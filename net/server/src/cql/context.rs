@@ -2,19 +2,23 @@
 
 use crate::client_ports::ShardAwarePorts;
 use crate::config::Config;
+use crate::cql::handshake::LOWEST_VERSION;
 use crate::cql::metrics::ConnectionMetrics;
+use crate::cql::rate::RateLimiter;
+use crate::cql::request_memory::RequestMemory;
 use crate::encryption::Contexts;
-use runtime::gate::{Gate, Semaphore};
+use runtime::gate::Gate;
 use shard::Shard;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
+use wire::Version;
 
 /// Requests under way may hold one part in this many of a shard's memory.
 const REQUEST_MEMORY_DIVISOR: usize = 10;
-/// The least memory for requests under way, bytes: a request of the largest size must fit into either half of it; see
-/// [`Context::request_bytes`].
-const REQUEST_MEMORY_MIN: usize = 4 * wire::decoder::ENVELOPE_BYTES_MAX;
+/// The least memory for requests under way, in requests of the largest size: with its plain form, one must fit into
+/// either half of it; see [`RequestMemory`].
+const REQUESTS_MIN: usize = 4;
 
 /// State that all connections of a shard share: the shard, its limits, its counters.
 pub(crate) struct Context {
@@ -22,14 +26,13 @@ pub(crate) struct Context {
     pub(crate) shard: Shard,
     pub(crate) metrics: Rc<ConnectionMetrics>,
     /// Every request holds a pass; a drain closes the gate.
-    pub(crate) gate: Gate,
-    /// Memory for requests that are admitted when they have arrived.
-    pub(crate) request_bytes: Semaphore,
-    /// Memory for large requests, which are admitted before their body has arrived. It is separate so that a client
-    /// that sends slowly holds up other large requests only.
-    pub(crate) large_request_bytes: Semaphore,
-    /// How many bytes each of the two semaphores has in all.
-    pub(crate) request_bytes_max: u64,
+    pub(crate) gate: RefCell<Gate>,
+    /// Memory for requests under way.
+    pub(crate) request_memory: RequestMemory,
+    /// The rate of requests, if it is limited.
+    pub(crate) limiter: Option<Arc<RateLimiter>>,
+    /// Whether new connections may speak versions below 5.
+    pub(crate) allows_older_protocols: Cell<bool>,
     /// The ports that SUPPORTED names.
     pub(crate) shard_aware_ports: Cell<ShardAwarePorts>,
     /// What connections are encrypted with from now on.
@@ -39,22 +42,36 @@ pub(crate) struct Context {
 }
 
 impl Context {
-    pub(crate) fn new(config: Arc<Config>, shard: Shard, metrics: Rc<ConnectionMetrics>, simulated: bool) -> Context {
-        let shard_memory = config.node.memory_bytes / runtime::shard_count();
-        let request_memory = (shard_memory / REQUEST_MEMORY_DIVISOR).max(REQUEST_MEMORY_MIN);
-        let request_bytes_max = request_memory as u64 / 2;
+    pub(crate) fn new(
+        config: Arc<Config>,
+        shard: Shard,
+        metrics: Rc<ConnectionMetrics>,
+        limiter: Option<Arc<RateLimiter>>,
+        simulated: bool,
+    ) -> Context {
+        let (limits, shards) = (&config.client_limits, runtime::shard_count());
+        let largest = limits.frame_bytes_max.max(limits.message_bytes_max);
+        let of_memory =
+            || (config.node.memory_bytes / shards / REQUEST_MEMORY_DIVISOR).max(REQUESTS_MIN * largest) as u64;
+        let request_memory = limits.request_bytes_max.map_or_else(of_memory, |bytes| bytes / shards as u64);
+        let per_address_max = limits.request_bytes_per_ip_max.map(|bytes| bytes / shards as u64);
         Context {
             shard_aware_ports: Cell::default(),
             keys: RefCell::default(),
+            allows_older_protocols: Cell::new(limits.allows_older_protocols),
+            request_memory: RequestMemory::new(request_memory / 2, per_address_max),
             config,
             shard,
             metrics,
-            gate: Gate::new(),
-            request_bytes: Semaphore::new(request_bytes_max),
-            large_request_bytes: Semaphore::new(request_bytes_max),
-            request_bytes_max,
+            gate: RefCell::default(),
+            limiter,
             simulated,
         }
+    }
+
+    /// The lowest version that new connections may speak.
+    pub(crate) fn lowest_version(&self) -> Version {
+        if self.allows_older_protocols.get() { LOWEST_VERSION } else { Version::HIGHEST }
     }
 
     /// Has connections encrypted with `contexts` from now on.

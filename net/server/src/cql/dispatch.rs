@@ -30,11 +30,11 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
     }
 }
 
-/// Executes a QUERY, PREPARE, EXECUTE or BATCH and queues its answer.
-pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
+/// Executes a QUERY, PREPARE, EXECUTE or BATCH and queues its answer, with a warning if the request had to wait.
+pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: Option<String>) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
     let mut trace = None;
-    let outcome = match &decode(connection, envelope) {
+    let mut outcome = match &decode(connection, envelope) {
         Ok(request) => {
             let outcome = if envelope.header.flags & flags::TRACING == 0 {
                 call(connection, request).await
@@ -48,6 +48,9 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
         }
         Err(failure) => Err(failure.clone()),
     };
+    if let Some(warning) = warning {
+        warn(&mut outcome, warning);
+    }
     connection.wait_for_room().await;
     let metrics = &connection.context.metrics;
     metrics.requests.increment();
@@ -61,6 +64,15 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope) {
     }
     if let Some(trace) = trace {
         connection.context.shard.end_trace(trace);
+    }
+}
+
+/// Adds a warning to an answer that can have one.
+fn warn(outcome: &mut Result<(Outcome, RowsForm<'_>), Failure>, warning: String) {
+    match outcome {
+        Ok((Outcome::Answer(answer), _)) => answer.warnings.push(warning),
+        Ok((Outcome::Prepared(prepared), _)) => prepared.warnings.push(warning),
+        Err(_) => {}
     }
 }
 

@@ -17,8 +17,8 @@ pub(crate) const LOWEST_VERSION: Version = Version::V3;
 /// What a STARTUP asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Startup {
-    /// Whether to answer OVERLOADED instead of making the client wait.
-    pub(crate) throw_on_overload: bool,
+    /// Whether to answer OVERLOADED instead of making the client wait; `None` if the client does not say.
+    pub(crate) throw_on_overload: Option<bool>,
     /// The algorithm with which all answers, READY too, are compressed, and requests may be.
     pub(crate) compression: Option<Compression>,
 }
@@ -49,7 +49,8 @@ impl Startup {
                 None => return Err(Failure::protocol(format!("Unknown compression algorithm: {name}"))),
             },
         };
-        Ok(Startup { throw_on_overload: option("THROW_ON_OVERLOAD") == Some("1"), compression })
+        let throw_on_overload = option("THROW_ON_OVERLOAD").map(|value| value == "1");
+        Ok(Startup { throw_on_overload, compression })
     }
 }
 
@@ -126,6 +127,8 @@ mod tests {
         let failure = Startup::check(Version::V5, &snappy).expect_err("refused");
         assert_eq!(failure.text, "Snappy compression is not supported in protocol V5");
         let overload = [("CQL_VERSION", "3.0.0"), ("THROW_ON_OVERLOAD", "1"), ("DRIVER_NAME", "x")];
-        assert!(Startup::check(Version::V5, &overload).expect("accepted").throw_on_overload);
+        assert_eq!(Startup::check(Version::V5, &overload).expect("accepted").throw_on_overload, Some(true));
+        let plain = Startup::check(Version::V5, &overload[..1]).expect("accepted");
+        assert_eq!(plain.throw_on_overload, None);
     }
 }

@@ -15,8 +15,10 @@ mod dispatch;
 mod handshake;
 mod login;
 mod metrics;
+pub(crate) mod rate;
 pub mod receiver;
 pub(crate) mod registry;
+mod request_memory;
 mod schema_change;
 
 pub use connections::DRAIN_MAX;

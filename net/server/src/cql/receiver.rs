@@ -5,6 +5,9 @@
 //!    if the client asked for that.
 //! 3. An admitted request is polled at once. If it has to wait it becomes a task of its own.
 //!
+//! A client may be silent between two messages, as long as the configuration lets it; a message that has begun to
+//! arrive must be there within [`MESSAGE_MAX`].
+//!
 //! Invariants: the requests under way and their bytes are bounded; nothing is received from a client that does not read
 //! its answers; a request's memory is released with its answer.
 //!
@@ -12,15 +15,19 @@
 
 use crate::cql::connection::{Close, Connection, OUTPUT_PAUSE_BYTES};
 use crate::cql::dispatch;
-use crate::cql::handshake::{self, LOWEST_VERSION, Startup};
+use crate::cql::handshake::{self, Startup};
 use crate::cql::login;
+use crate::cql::rate::RateLimiter;
 use crate::cql::registry::ConnectionRegistry;
+use crate::cql::request_memory::Share;
 use model::Failure;
-use runtime::gate::{Pass, Permit, Semaphore};
+use runtime::Instant;
+use runtime::gate::{Pass, Permit};
+use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 use std::time::Duration;
-use wire::decoder::{Decoder, ENVELOPE_BYTES_MAX, Event, Refusal, UNREADY_BYTES_MAX};
+use wire::decoder::{Decoder, Event, Refusal, SizeLimits, UNREADY_BYTES_MAX};
 use wire::envelope::{Envelope, HEADER_BYTES};
 use wire::request::Request;
 use wire::response::{self, To};
@@ -30,10 +37,9 @@ use wire::{Opcode, Version};
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// A request is admitted before it has arrived if more bytes than this are still to come.
 const EARLY_ADMISSION_BYTES: usize = 64 << 10;
-/// How long the body of a request that was admitted early may take to arrive.
-pub const LARGE_BODY_MAX: Duration = Duration::from_secs(60);
-/// The largest plain body of a request.
-const PLAIN_BYTES_MAX: usize = ENVELOPE_BYTES_MAX - HEADER_BYTES;
+/// How long a message may take to arrive once its first byte is there; for one that has to be admitted first, once it
+/// is.
+pub const MESSAGE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of memory that a request is charged beside its body.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
@@ -42,12 +48,22 @@ const REQUEST_OVERHEAD_BYTES: usize = 512;
 struct Admission {
     _pass: Pass,
     _in_flight: Permit,
-    _bytes: Permit,
+    _bytes: Bytes,
+}
+
+/// Memory of a request: of its core, and of its address if that is limited.
+struct Bytes {
+    _core: Permit,
+    _address: Option<Permit>,
 }
 
 /// Serves a connection until either side closes it.
 pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegistry) {
-    let mut receiver = Receiver { connection, registry, decoder: Decoder::server(LOWEST_VERSION) };
+    let context = &connection.context;
+    let limits = &context.config.client_limits;
+    let sizes = SizeLimits { envelope_bytes_max: limits.frame_bytes_max, body_bytes_max: limits.message_bytes_max };
+    let decoder = Decoder::server(context.lowest_version()).with_limits(sizes);
+    let mut receiver = Receiver { connection, registry, decoder, partial_since: None };
     match runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await {
         Some(Ok(())) => {
             let Close = receiver.requests().await;
@@ -74,6 +90,8 @@ struct Receiver<'c> {
     connection: &'c Rc<Connection>,
     registry: &'c ConnectionRegistry,
     decoder: Decoder,
+    /// When the message that is arriving was first seen.
+    partial_since: Option<Instant>,
 }
 
 impl Receiver<'_> {
@@ -114,6 +132,7 @@ impl Receiver<'_> {
                     Ok(startup) => {
                         let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
                         connection.agree(&startup, options.collect(), to);
+                        self.registry.note_client(version, connection.peer().ip());
                         self.decoder.agree_before_login(version);
                         if version >= Version::V5 && startup.compression.is_some() {
                             self.decoder.agree_compressed_segments();
@@ -147,6 +166,7 @@ impl Receiver<'_> {
                 }
             };
             let to = To::new(envelope.header.version, envelope.header.stream);
+            connection.count_message();
             let outcome = match envelope.header.opcode {
                 Opcode::AuthResponse => match envelope.open(connection.compression(), UNREADY_BYTES_MAX) {
                     Ok(()) => match dispatch::decode(connection, &envelope) {
@@ -182,14 +202,12 @@ impl Receiver<'_> {
             let (event, early) = match self.decoder.next_event() {
                 Some(event) => (Ok(event), None),
                 None if self.decoder.awaited() > EARLY_ADMISSION_BYTES => self.large_event().await,
-                None => match connection.stream.recv().await {
-                    Ok(Some(bytes)) => {
-                        self.decoder.feed(&bytes);
-                        continue;
-                    }
-                    Ok(None) | Err(_) => return Close,
+                None => match self.receive().await {
+                    Ok(()) => continue,
+                    Err(close) => return close,
                 },
             };
+            self.partial_since = None;
             let handled = match event {
                 Ok(Event::Envelope(envelope)) if is_statement(&envelope) => begin(connection, envelope, early).await,
                 Ok(Event::Envelope(envelope)) => self.handle(envelope).await,
@@ -204,12 +222,58 @@ impl Receiver<'_> {
         }
     }
 
+    /// Waits for bytes: at most until the message that has begun to arrive takes too long, or the client has been
+    /// silent for too long.
+    async fn receive(&mut self) -> Result<(), Close> {
+        let connection = self.connection;
+        let mut receiving = pin!(connection.stream.recv());
+        let at_once = std::future::poll_fn(|cx| Poll::Ready(receiving.as_mut().poll(cx))).await;
+        let received = match at_once {
+            Poll::Ready(received) => received,
+            Poll::Pending => loop {
+                let idle_max = connection.context.config.client_limits.idle_max;
+                let limit = match self.decoder.buffered() {
+                    0 => idle_max,
+                    _ => {
+                        let now = runtime::now();
+                        let began = *self.partial_since.get_or_insert(now);
+                        Some(MESSAGE_MAX.saturating_sub(now.since(began)))
+                    }
+                };
+                self.decoder.rest();
+                let Some(limit) = limit else { break receiving.await };
+                match runtime::timeout(limit, receiving.as_mut()).await {
+                    Some(received) => break received,
+                    None if self.partial_since.is_some() => {
+                        connection.evict("a message takes too long to arrive");
+                        return Err(Close);
+                    }
+                    // Whoever waits for an answer is not idle.
+                    None if connection.active_requests() > 0 => {}
+                    None => {
+                        let millis = limit.as_millis();
+                        tracing::info!("Closing client connection /{} after timeout of {millis}ms", connection.peer());
+                        connection.evict("it is idle");
+                        return Err(Close);
+                    }
+                }
+            },
+        };
+        match received {
+            Ok(Some(bytes)) => {
+                self.decoder.feed(&bytes);
+                Ok(())
+            }
+            Ok(None) | Err(_) => Err(Close),
+        }
+    }
+
     /// Waits for memory for a large message and then receives the rest of it.
-    async fn large_event(&mut self) -> (Result<Event, Close>, Option<Permit>) {
+    async fn large_event(&mut self) -> (Result<Event, Close>, Option<Bytes>) {
         let connection = self.connection;
         let bytes = self.decoder.awaited() + self.decoder.buffered() + REQUEST_OVERHEAD_BYTES;
-        let permit = admit(connection, &connection.context.large_request_bytes, bytes).await;
-        match runtime::timeout(LARGE_BODY_MAX, self.next_event()).await {
+        let permit = admit(connection, &connection.context.request_memory.large, bytes).await;
+        match runtime::timeout(MESSAGE_MAX, self.next_event()).await {
             Some(event) => (event, Some(permit)),
             None => {
                 connection.evict("a large request takes too long to arrive");
@@ -235,6 +299,7 @@ impl Receiver<'_> {
     async fn handle(&self, mut envelope: Envelope) -> Result<(), Close> {
         let connection = self.connection;
         let to = To::new(envelope.header.version, envelope.header.stream);
+        connection.count_message();
         match envelope.header.opcode {
             Opcode::Options => connection.send(|out| handshake::supported(&connection.context, out, to)),
             // Without authentication any token will do, and after it one more changes nothing, as on Cassandra.
@@ -266,42 +331,20 @@ impl Receiver<'_> {
 
 /// Admits a request and begins it: it is polled once here and becomes a task of its own if it has to wait. `early` is
 /// the permit of a request that was admitted before it arrived.
-async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Option<Permit>) -> Result<(), Close> {
+async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Option<Bytes>) -> Result<(), Close> {
     let context = &connection.context;
     connection.make_room(OUTPUT_PAUSE_BYTES).await?;
     let to = To::new(envelope.header.version, envelope.header.stream);
-    let plain = match envelope.compression(connection.compression()) {
-        None => 0,
-        // The uncompressed size is admitted before the body is decompressed, which refuses a body that is too long.
-        Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(PLAIN_BYTES_MAX),
-    };
-    let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;
-    let admitted = match early {
-        Some(permit) if plain == 0 => Some(permit),
-        // Only the compressed body was admitted. Its permit is given back first, so that no two requests wait for each
-        // other.
-        Some(permit) => {
-            drop(permit);
-            Some(admit(connection, &context.large_request_bytes, bytes).await)
+    let (admission, warning) = match admission(connection, &envelope, early).await {
+        Ok(admitted) => admitted,
+        Err(failure) => {
+            context.metrics.errors.increment();
+            connection.send(|out| response::error(out, to, &[], &failure));
+            return Ok(());
         }
-        None if connection.throws_on_overload() => context.request_bytes.try_acquire(bytes as u64),
-        None => Some(admit(connection, &context.request_bytes, bytes).await),
     };
-    let in_flight = match connection.in_flight.try_acquire(1) {
-        Some(permit) => Some(permit),
-        None if connection.throws_on_overload() => None,
-        None => Some(connection.paused(connection.in_flight.acquire(1)).await),
-    };
-    let (Some(bytes), Some(in_flight)) = (admitted, in_flight) else {
-        let failure = Failure::overloaded("Too many requests are under way");
-        context.metrics.errors.increment();
-        connection.send(|out| response::error(out, to, &[], &failure));
-        return Ok(());
-    };
-    let Some(pass) = context.gate.enter() else { return Err(Close) };
     connection.count_request();
-    let admission = Admission { _pass: pass, _in_flight: in_flight, _bytes: bytes };
-    if let Err(failure) = envelope.open(connection.compression(), PLAIN_BYTES_MAX) {
+    if let Err(failure) = envelope.open(connection.compression(), plain_bytes_max(connection)) {
         context.metrics.errors.increment();
         connection.send(|out| response::error(out, to, &[], &failure));
         return Ok(());
@@ -309,7 +352,7 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
 
     let connection = connection.clone();
     let mut request = Box::pin(async move {
-        dispatch::run(&connection, &envelope).await;
+        dispatch::run(&connection, &envelope, warning).await;
         drop(admission);
     });
     let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;
@@ -319,11 +362,122 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
     Ok(())
 }
 
-/// Acquires `bytes` of the shard's request memory. Nothing is received while it waits for them.
-async fn admit(connection: &Connection, memory: &Semaphore, bytes: usize) -> Permit {
-    let bytes = (bytes as u64).min(connection.context.request_bytes_max);
-    match memory.try_acquire(bytes) {
+/// The largest plain body of a request.
+fn plain_bytes_max(connection: &Connection) -> usize {
+    let limits = &connection.context.config.client_limits;
+    limits.frame_bytes_max.max(limits.message_bytes_max) - HEADER_BYTES
+}
+
+/// Admits a request: by rate, by bytes, by number. Returns also the warning for a client that had to wait for it.
+async fn admission(
+    connection: &Connection,
+    envelope: &Envelope,
+    early: Option<Bytes>,
+) -> Result<(Admission, Option<String>), Failure> {
+    let context = &connection.context;
+    let mut warning = None;
+    if let Some(limiter) = &context.limiter {
+        warning = at_rate(connection, limiter).await?;
+    }
+    let plain = match envelope.compression(connection.compression()) {
+        None => 0,
+        // The uncompressed size is admitted before the body is decompressed, which refuses a body that is too long.
+        Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(plain_bytes_max(connection)),
+    };
+    let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;
+    let memory = &context.request_memory;
+    let admitted = match early {
+        Some(permit) if plain == 0 => permit,
+        // Only the compressed body was admitted. Its permit is given back first, so that no two requests wait for each
+        // other.
+        Some(permit) => {
+            drop(permit);
+            admit(connection, &memory.large, bytes).await
+        }
+        None => match try_admit(connection, &memory.small, bytes) {
+            Some(permit) => permit,
+            None if connection.throws_on_overload() => return Err(breached_bytes(connection)),
+            None => {
+                let permit = admit(connection, &memory.small, bytes).await;
+                let (of_address, of_core) = limits_of_bytes(connection);
+                let text = "Request breached limit(s) on bytes in flight";
+                warning = Some(format!(
+                    "{text} (Endpoint: {}, Global: {}) and triggered backpressure.",
+                    of_address.1, of_core.1
+                ));
+                permit
+            }
+        },
+    };
+    let in_flight = match connection.in_flight.try_acquire(1) {
         Some(permit) => permit,
-        None => connection.paused(memory.acquire(bytes)).await,
+        None if connection.throws_on_overload() => return Err(Failure::overloaded("Too many requests are under way")),
+        None => connection.paused(connection.in_flight.acquire(1)).await,
+    };
+    let Some(pass) = context.gate.borrow().enter() else { return Err(Failure::overloaded("Server is shutting down")) };
+    Ok((Admission { _pass: pass, _in_flight: in_flight, _bytes: admitted }, warning))
+}
+
+/// Waits as long as the rate of requests wants it, and returns a warning if it does; OVERLOADED for a client that wants
+/// that instead.
+async fn at_rate(connection: &Connection, limiter: &RateLimiter) -> Result<Option<String>, Failure> {
+    let (now, rate) = (runtime::now(), limiter.per_second());
+    if connection.throws_on_overload() {
+        if limiter.try_reserve(now) {
+            return Ok(None);
+        }
+        return Err(Failure::overloaded(format!(
+            "Request breached global limit of {rate} requests/second. {OVERLOADED}"
+        )));
+    }
+    let delay = limiter.reserve(now);
+    if delay.is_zero() {
+        return Ok(None);
+    }
+    connection.paused(runtime::sleep(delay)).await;
+    Ok(Some(format!("Request breached global limit of {rate} requests/second and triggered backpressure.")))
+}
+
+/// The end of Cassandra's texts about limits.
+const OVERLOADED: &str = "Server is currently in an overloaded state and cannot accept more requests.";
+
+/// The bytes in use and all bytes, of the client's address and of the core.
+fn limits_of_bytes(connection: &Connection) -> ((u64, u64), (u64, u64)) {
+    let of_core = connection.context.request_memory.small.usage();
+    (connection.address_share.as_ref().map_or(of_core, Share::usage), of_core)
+}
+
+/// The answer to a request for which there is no memory. The missing blank is Cassandra's.
+fn breached_bytes(connection: &Connection) -> Failure {
+    let ((used, max), (used_in_all, max_in_all)) = limits_of_bytes(connection);
+    Failure::overloaded(format!(
+        "Request breached limit on bytes in flight. (Endpoint: {used}/{max} bytes, Global: {used_in_all}/{max_in_all} \
+         bytes.){OVERLOADED}"
+    ))
+}
+
+/// Acquires memory for a request if it is free.
+fn try_admit(connection: &Connection, memory: &Share, bytes: usize) -> Option<Bytes> {
+    let of_address = match &connection.address_share {
+        None => None,
+        Some(share) => Some(share.try_acquire(bytes as u64)?),
+    };
+    Some(Bytes { _core: memory.try_acquire(bytes as u64)?, _address: of_address })
+}
+
+/// Acquires memory for a request. Nothing is received while it waits for that.
+async fn admit(connection: &Connection, memory: &Share, bytes: usize) -> Bytes {
+    match try_admit(connection, memory, bytes) {
+        Some(permit) => permit,
+        None => {
+            let waiting = async {
+                let of_address = match &connection.address_share {
+                    None => None,
+                    Some(share) => Some(share.acquire(bytes as u64).await),
+                };
+                Bytes { _core: memory.acquire(bytes as u64).await, _address: of_address }
+            };
+            connection.paused(waiting).await
+        }
     }
 }

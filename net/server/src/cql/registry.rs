@@ -7,14 +7,21 @@
 use crate::client_events::ClusterEvent;
 use crate::cql::connection::{Connection, REQUESTS_IN_FLIGHT_MAX};
 use crate::cql::metrics::ConnectionMetrics;
+use crate::cql::rate::RateLimiter;
 use crate::cql::schema_change;
 use cluster::gossip::{EndpointState, Gossiper};
-use shard::{Activity, Notifier, Observation, SchemaChange, Served};
+use shard::{Activity, Notifier, Observation, RecentClient, SchemaChange, Served};
 use std::cell::{Cell, OnceCell, RefCell};
-use std::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::net::{IpAddr, SocketAddr};
 use std::rc::{Rc, Weak};
+use std::sync::Arc;
+use wire::Version;
 use wire::request::EventType;
 use wire::response;
+
+/// Addresses that are remembered for each version of the protocol.
+pub(crate) const RECENT_CLIENTS_MAX: usize = 100;
 
 /// The open connections of a shard, and its counters of connections.
 #[derive(Default)]
@@ -26,11 +33,36 @@ pub(crate) struct ConnectionRegistry {
     gossiper: OnceCell<Weak<RefCell<Gossiper>>>,
     /// How many requests the connections that have closed had.
     completed: Cell<u64>,
+    /// When clients have last begun to speak a version, in milliseconds since 1970.
+    recent: RefCell<BTreeMap<Version, BTreeMap<IpAddr, i64>>>,
+    /// The rate of requests of the node, if it is limited.
+    pub(crate) limiter: Option<Arc<RateLimiter>>,
     /// Counters of all connections, open and closed.
     pub(crate) metrics: Rc<ConnectionMetrics>,
 }
 
 impl ConnectionRegistry {
+    /// A registry of a shard of a node whose rate of requests is limited by `limiter`.
+    pub(crate) fn new(limiter: Option<Arc<RateLimiter>>) -> ConnectionRegistry {
+        ConnectionRegistry { limiter, ..ConnectionRegistry::default() }
+    }
+
+    /// Remembers that a client has begun to speak a version. The one that has not for longest makes room.
+    pub(crate) fn note_client(&self, version: Version, address: IpAddr) {
+        let mut recent = self.recent.borrow_mut();
+        let clients = recent.entry(version).or_default();
+        if clients.len() >= RECENT_CLIENTS_MAX && !clients.contains_key(&address) {
+            let oldest = clients.iter().min_by_key(|(_, seen)| **seen).map(|(address, _)| *address);
+            oldest.and_then(|oldest| clients.remove(&oldest));
+        }
+        clients.insert(address, runtime::wall_micros() / 1000);
+    }
+
+    /// Forgets which clients there were.
+    pub(crate) fn clear_history(&self) {
+        self.recent.borrow_mut().clear();
+    }
+
     /// Adds a connection that has opened.
     pub(crate) fn add(&self, connection: &Rc<Connection>) {
         self.connections.borrow_mut().push(Rc::downgrade(connection));
@@ -109,7 +141,20 @@ impl Notifier for ConnectionRegistry {
     fn observe(&self) -> Observation {
         Observation {
             requests: self.requests(),
-            clients: self.open().iter().map(|connection| connection.observe()).collect(),
+            clients: self.open().iter().filter_map(|connection| connection.observe()).collect(),
+            recent: {
+                let recent = self.recent.borrow();
+                let of_version = |(version, clients): (&Version, &BTreeMap<IpAddr, i64>)| {
+                    let protocol = version.to_string();
+                    let client = |(address, seen): (&IpAddr, &i64)| RecentClient {
+                        protocol: protocol.clone(),
+                        address: *address,
+                        seen_millis: *seen,
+                    };
+                    clients.iter().map(client).collect::<Vec<_>>()
+                };
+                recent.iter().flat_map(of_version).collect()
+            },
         }
     }
 

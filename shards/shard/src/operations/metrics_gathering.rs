@@ -40,7 +40,7 @@ impl Shard {
     }
 
     /// The clients of every core, in the order of the shards.
-    pub(crate) async fn observed(&self) -> Result<Vec<Observation>, Failure> {
+    pub async fn observed(&self) -> Result<Vec<Observation>, Failure> {
         let pick = |reply| if let MetricsReply::Clients(observation) = reply { Some(observation) } else { None };
         gather(self, || MetricsRequest::Clients, pick).await
     }

@@ -165,7 +165,7 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
         ("address", Some(inet(client.address))),
         ("port", int(i32::from(client.port))),
         ("client_options", Some(frozen_text_map(&client.options))),
-        ("connection_stage", text(if client.ready { "ready" } else { "established" })),
+        ("connection_stage", text(if client.ready { "ready" } else { "authenticating" })),
         ("driver_name", option("DRIVER_NAME")),
         ("driver_version", option("DRIVER_VERSION")),
         ("hostname", text(host)),
@@ -175,7 +175,7 @@ fn push_client(rows: &mut VirtualRows<'_>, client: &Client) {
         ("ssl_cipher_suite", encryption.and_then(|(_, suite)| text(suite))),
         ("ssl_enabled", Some(vec![u8::from(encryption.is_some())])),
         ("ssl_protocol", encryption.and_then(|(protocol, _)| text(protocol))),
-        ("username", text(client.user.as_deref().unwrap_or("anonymous"))),
+        ("username", client.user.as_deref().and_then(text)),
     ]);
 }
 

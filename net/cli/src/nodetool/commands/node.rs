@@ -4,8 +4,40 @@ use super::{Choice, Command};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
+        name: "disablebinary",
+        about: "Disable native transport (binary protocol)",
+        options: &[Choice {
+            names: &["-f", "--force"],
+            value: None,
+            about: "Use -f to interrupt client requests that have already started",
+        }],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "disableoldprotocolversions",
+        about: "Disable old protocol versions",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "drain",
         about: "Drain the node (stop accepting writes and flush all tables)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "enablebinary",
+        about: "Reenable native transport (binary protocol)",
+        options: &[],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
+        name: "enableoldprotocolversions",
+        about: "Enable old protocol versions",
         options: &[],
         arguments: None,
         arguments_max: 0,

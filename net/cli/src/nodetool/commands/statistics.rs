@@ -4,6 +4,22 @@ use super::{Arguments, Choice, Command};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
+        name: "clientstats",
+        about: "Print information about connected clients",
+        options: &[
+            Choice { names: &["--all"], value: None, about: "Lists all connections" },
+            Choice {
+                names: &["--by-protocol"],
+                value: None,
+                about: "Lists most recent client connections by protocol version",
+            },
+            Choice { names: &["--clear-history"], value: None, about: "Clear the history of connected clients" },
+            Choice { names: &["--client-options"], value: None, about: "Lists all connections and the client options" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "proxyhistograms",
         about: "Print statistic histograms for network operations",
         options: &[],

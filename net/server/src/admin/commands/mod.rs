@@ -1,6 +1,7 @@
 //! nodetool's commands, each of which appends to `out` what it prints.
 
 mod certificates;
+mod client_stats;
 mod compact;
 mod compaction;
 mod compaction_history;
@@ -29,6 +30,7 @@ mod upgrade;
 
 use crate::admin::error::CommandError;
 use crate::admin::protocol::{FOLLOW, Request};
+use crate::client_admin::PortOrder;
 use crate::node_state::NodeState;
 use shard::{AbortedOperation, HintChange};
 
@@ -37,6 +39,11 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
     match request.command.as_str() {
         "version" => node_info::version(request, out),
         "info" => node_info::info(node, request, out).await,
+        "clientstats" => client_stats::statistics(node, request, out).await,
+        "enablebinary" => node_info::change_port(node, PortOrder::Open).await,
+        "disablebinary" => node_info::change_port(node, PortOrder::Close { by_force: request.has("-f") }).await,
+        "enableoldprotocolversions" => node_info::allow_older_protocols(node, true).await,
+        "disableoldprotocolversions" => node_info::allow_older_protocols(node, false).await,
         "statusbinary" => node_info::status_binary(node, out),
         "describecluster" => describe_cluster::describe(node, out).await,
         "join" => leaving::join(node).await,

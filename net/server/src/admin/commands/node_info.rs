@@ -1,9 +1,10 @@
-//! Commands about the node: `version`, `info`, `statusbinary`.
+//! Commands about the node and its port for clients: `version`, `info`, `statusbinary`, `enablebinary` and the like.
 
 use super::table_names::keyspaces;
 use crate::admin::error::CommandError;
 use crate::admin::number_format::file_size;
 use crate::admin::protocol::Request;
+use crate::client_admin::PortOrder;
 use crate::config::RELEASE_VERSION;
 use crate::node_state::{LeavingState, NodeState};
 use cluster::metadata::MemberState;
@@ -25,6 +26,17 @@ pub(crate) fn version(request: &Request, out: &mut String) -> Result<(), Command
 /// `statusbinary`.
 pub(crate) fn status_binary(node: &NodeState, out: &mut String) -> Result<(), CommandError> {
     out.push_str(if node.serves_clients.get() { "running\n" } else { "not running\n" });
+    Ok(())
+}
+
+/// `enablebinary` and `disablebinary`.
+pub(crate) async fn change_port(node: &NodeState, order: PortOrder) -> Result<(), CommandError> {
+    node.clients.order(order).await.map_err(CommandError::Usage)
+}
+
+/// `enableoldprotocolversions` and `disableoldprotocolversions`.
+pub(crate) async fn allow_older_protocols(node: &NodeState, allowed: bool) -> Result<(), CommandError> {
+    node.clients.allow_older_protocols(allowed).await;
     Ok(())
 }
 

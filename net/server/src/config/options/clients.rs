@@ -9,6 +9,10 @@ use super::{FUNCTIONS, Key, PAXOS, SAI, THREADS, group, read, refused, unused};
 
 const CONTENTION: &str = "rounds that meet wait for a random time, 2 ms at most at first, before they try again";
 
+const IN_FLIGHT: &str =
+    "each core has its part, half of it for requests above 64 KiB; not given: a tenth of `--memory`";
+const IN_FLIGHT_PER_IP: &str = "each core has its part; not given: as much as the node has";
+
 pub(super) const KEYS: &[Key] = &[
     read("start_native_transport", FLAG, "true", "`false`: clients are not listened for until the next start"),
     read("native_transport_port", INTEGER, "9042", ""),
@@ -28,30 +32,20 @@ pub(super) const KEYS: &[Key] = &[
     )
     .own(),
     read("native_transport_max_concurrent_connections", LONG, "-1", "-1: 65536"),
-    read("native_transport_max_concurrent_connections_per_ip", LONG, "-1", "-1: 1024"),
-    refused("native_transport_allow_older_protocols", FLAG, "true", "v3 and v4 cannot be switched off"),
-    refused("native_transport_idle_timeout", LONG_MILLISECONDS, "0ms", "idle connections are not closed")
+    read("native_transport_max_concurrent_connections_per_ip", LONG, "-1", "-1: as many as the node takes"),
+    read("native_transport_allow_older_protocols", FLAG, "true", ""),
+    read("native_transport_idle_timeout", LONG_MILLISECONDS, "0ms", "not while a request is under way")
         .older(&[("native_transport_idle_timeout_in_ms", Milliseconds)]),
-    refused("native_transport_max_frame_size", INT_MEBIBYTES, "16MiB", "the limit is fixed")
+    read("native_transport_max_frame_size", INT_MEBIBYTES, "16MiB", "at most 256MiB")
         .older(&[("native_transport_max_frame_size_in_mb", Mebibytes)]),
-    refused("native_transport_max_message_size", LONG_BYTES, "", "the limit is fixed").applied("16777216B"),
-    refused("native_transport_max_request_data_in_flight", LONG_BYTES, "", "the limit follows the memory of the node")
+    read("native_transport_max_message_size", LONG_BYTES, "", "at most 256MiB").applied("16777216B"),
+    read("native_transport_max_request_data_in_flight", LONG_BYTES, "", IN_FLIGHT)
         .older(&[("native_transport_max_concurrent_requests_in_bytes", BytesOrNone)]),
-    refused(
-        "native_transport_max_request_data_in_flight_per_ip",
-        LONG_BYTES,
-        "",
-        "the limit follows the memory of the node",
-    )
-    .older(&[("native_transport_max_concurrent_requests_in_bytes_per_ip", BytesOrNone)]),
-    refused("native_transport_rate_limiting_enabled", FLAG, "false", "requests are not limited by rate"),
-    unused(
-        "native_transport_max_requests_per_second",
-        INTEGER,
-        "1000000",
-        "belongs to `native_transport_rate_limiting_enabled`",
-    ),
-    refused("native_transport_throw_on_overload", FLAG, "false", "clients choose by `THROW_ON_OVERLOAD` at STARTUP"),
+    read("native_transport_max_request_data_in_flight_per_ip", LONG_BYTES, "", IN_FLIGHT_PER_IP)
+        .older(&[("native_transport_max_concurrent_requests_in_bytes_per_ip", BytesOrNone)]),
+    read("native_transport_rate_limiting_enabled", FLAG, "false", ""),
+    read("native_transport_max_requests_per_second", INTEGER, "1000000", ""),
+    read("native_transport_throw_on_overload", FLAG, "false", "for clients that do not say at STARTUP"),
     refused(
         "native_transport_queue_max_item_age_threshold",
         DECIMAL,

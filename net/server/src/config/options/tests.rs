@@ -172,6 +172,9 @@ fn an_option_that_is_read_changes_something_or_is_refused_by_name() {
         let mut options = vec!["guardrails_apply_to_anonymous=true".to_owned()];
         match key.name {
             "commitlog_sync_period" => options.push("commitlog_sync=periodic".into()),
+            "native_transport_max_requests_per_second" => {
+                options.push("native_transport_rate_limiting_enabled=true".into());
+            }
             "listen_interface_prefer_ipv6" => options.push("listen_interface=lo".into()),
             "rpc_interface_prefer_ipv6" => options.push("rpc_interface=lo".into()),
             "guardrails_apply_to_anonymous" => options[0] = "tables_warn_threshold=1".into(),
