@@ -32,8 +32,8 @@ use uuid::Uuid;
 const BARRIER_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long the cluster may take to take a report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(30);
-/// A node that joins and for so long has not found enough sources lets other operations go first: perhaps one that takes
-/// out the node that is lacking.
+/// A node that joins and for so long has not found enough sources lets other operations go first: perhaps one that
+/// takes out the node that is lacking.
 const SOURCES_TIMEOUT: Duration = Duration::from_secs(60);
 /// Pause after a step has failed.
 const PAUSE: Duration = Duration::from_secs(1);
