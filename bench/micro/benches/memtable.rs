@@ -51,6 +51,7 @@ fn table(clustered: bool) -> Arc<Table> {
         layout: Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     })
 }

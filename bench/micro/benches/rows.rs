@@ -42,6 +42,7 @@ fn table() -> Table {
         layout: Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

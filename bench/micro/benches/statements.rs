@@ -56,6 +56,7 @@ fn schema() -> Schema {
             memtables: &memtables,
             default_compaction: None,
             drop_compact_storage: false,
+            masking: cql::define::Masking::SwitchedOff,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

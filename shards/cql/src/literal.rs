@@ -71,6 +71,7 @@ impl Scope {
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             indexes: Vec::new(),
+            masks: Default::default(),
             options: TableOptions::default(),
         };
         Scope::new(Partitioner::default(), Arc::new(table), None)
@@ -131,6 +132,11 @@ impl<'a> Markers<'a> {
             self.keys.resize(count, None);
             self.keys[position] = Some(*marker);
         }
+    }
+
+    /// Markers of the same names, to be described once more.
+    pub(crate) fn again(&self) -> Markers<'a> {
+        Markers::new(self.names)
     }
 
     /// The number of markers of the statement.

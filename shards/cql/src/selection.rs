@@ -26,6 +26,16 @@ type Result<T> = std::result::Result<T, Failure>;
 /// The name of markers in a selection.
 const SELECTION: &str = "[selection]";
 
+/// How the columns that have a mask are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Shown {
+    /// As they are.
+    Clear,
+    /// By their masks. Everything else is computed from what the masks give, but for attributes of cells and the groups
+    /// of GROUP BY columns.
+    Masked,
+}
+
 /// The resolved selection of a SELECT.
 pub(crate) struct Selection {
     /// See [`crate::plan::Select::selection`].
@@ -52,6 +62,7 @@ pub(crate) fn check(select: &ast::Select, scope: &Scope) -> Result<()> {
         places: BTreeMap::new(),
         aggregates: Vec::new(),
         in_aggregate: false,
+        shown: Shown::Clear,
     };
     let is_static = |kind| kind == ColumnKind::Static;
     let is_of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
@@ -68,6 +79,7 @@ pub(crate) fn select(
     scope: &Scope,
     markers: &mut Markers<'_>,
     is_equal: &dyn Fn(&Column) -> bool,
+    shown: Shown,
 ) -> Result<Selection> {
     let mut selecting = Selecting {
         scope,
@@ -76,13 +88,14 @@ pub(crate) fn select(
         places: BTreeMap::new(),
         aggregates: Vec::new(),
         in_aggregate: false,
+        shown,
     };
     let mut outputs = Vec::new();
     match &select.items {
         None => {
             for column in scope.table.visible_columns() {
-                let at = selecting.fetch(Selector::Column(column.id));
-                outputs.push((column.name.clone(), Expression::Fetched(at), column.cql_type.clone()));
+                let value = selecting.column_value(column);
+                outputs.push((column.name.clone(), value, column.cql_type.clone()));
             }
         }
         Some(items) => {
@@ -213,9 +226,30 @@ struct Selecting<'s, 'm, 'n> {
     places: BTreeMap<Selector, usize>,
     aggregates: Vec<(AggregateFunction, Option<Expression>)>,
     in_aggregate: bool,
+    shown: Shown,
 }
 
 impl Selecting<'_, '_, '_> {
+    /// The value of a column as it is shown.
+    fn column_value(&mut self, column: &Column) -> Expression {
+        let fetched = Expression::Fetched(self.fetch(Selector::Column(column.id)));
+        let mask = match self.shown {
+            Shown::Masked => self.scope.table.masks.get(&column.id),
+            Shown::Clear => None,
+        };
+        let Some(mask) = mask else { return fetched };
+        // What is masked stays hidden, also by a function that this program does not have.
+        let Some(function) = functions::function_of(mask, &column.cql_type) else {
+            return Expression::Term(Term::Null, column.cql_type.clone());
+        };
+        let argument = |(cql_type, value): &(CqlType, Option<Vec<u8>>)| {
+            let term = value.as_ref().map_or(Term::Null, |bytes| Term::Constant(bytes.as_slice().into()));
+            Expression::Term(term, cql_type.clone())
+        };
+        let arguments = std::iter::once(fetched).chain(mask.arguments.iter().map(argument)).collect();
+        Expression::Call(function, arguments)
+    }
+
     fn fetch(&mut self, selector: Selector) -> usize {
         *self.places.entry(selector.clone()).or_insert_with(|| {
             self.fetched.push(selector);
@@ -294,9 +328,9 @@ impl Selecting<'_, '_, '_> {
         }
         match selector {
             ast::Selector::Column(name) => {
-                let column = column(self.scope, name)?;
-                let (id, cql_type) = (column.id, column.cql_type.clone());
-                Ok((Expression::Fetched(self.fetch(Selector::Column(id))), cql_type))
+                let scope = self.scope;
+                let column = column(scope, name)?;
+                Ok((self.column_value(column), column.cql_type.clone()))
             }
             ast::Selector::CellAttribute(fact, of) => self.cell_fact(*fact, of),
             ast::Selector::CountRows => {

@@ -117,6 +117,8 @@ pub struct Config {
     pub auto_snapshot_ttl: Option<Duration>,
     /// `drop_compact_storage_enabled`: whether ALTER TABLE DROP COMPACT STORAGE is allowed.
     pub drop_compact_storage: bool,
+    /// `dynamic_data_masking_enabled`: whether columns can be masked, and masks have an effect.
+    pub masking: bool,
     /// `use_statements_enabled`: whether USE is allowed.
     pub use_statements: bool,
     /// `tombstone_warn_threshold` and `tombstone_failure_threshold`.
@@ -301,6 +303,7 @@ impl Default for Config {
             auto_snapshot: true,
             auto_snapshot_ttl: None,
             drop_compact_storage: false,
+            masking: false,
             use_statements: true,
             tombstones: TombstoneThresholds::default(),
             filtering: FilteringThresholds::default(),

@@ -316,6 +316,7 @@ pub fn table(keyspace: &str, name: &str, below: &mut impl FnMut(u64) -> u64) -> 
         layout: crate::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

@@ -3,6 +3,7 @@
 use crate::id_map::IdMap;
 use crate::index::Index;
 use crate::key::Home;
+use crate::mask::ColumnMask;
 use crate::partitioner::Partitioner;
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -126,6 +127,8 @@ pub struct Table {
     pub layout: Layout,
     /// Its secondary indexes, by name.
     pub indexes: Vec<Index>,
+    /// The masks of its columns.
+    pub masks: BTreeMap<ColumnId, Arc<ColumnMask>>,
     /// The table's options, each with a value.
     pub options: TableOptions,
 }

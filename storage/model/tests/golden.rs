@@ -111,6 +111,7 @@ fn clustered_table(columns: &str) -> Table {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

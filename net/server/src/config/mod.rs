@@ -397,6 +397,7 @@ impl Given {
             auto_snapshot: self.flag("auto_snapshot")?.unwrap_or(default.auto_snapshot),
             auto_snapshot_ttl: self.whole_seconds("auto_snapshot_ttl")?,
             drop_compact_storage: self.flag("drop_compact_storage_enabled")?.unwrap_or(default.drop_compact_storage),
+            masking: self.flag("dynamic_data_masking_enabled")?.unwrap_or(default.masking),
             use_statements: self.flag("use_statements_enabled")?.unwrap_or(default.use_statements),
             tombstones: self.tombstones()?,
             filtering: self.filtering()?,

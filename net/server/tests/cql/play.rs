@@ -76,6 +76,7 @@ pub(crate) fn access_on_simulated_node(file: &CaseFile, shards: usize) -> Answer
         "authenticator=PasswordAuthenticator",
         "authorizer=CassandraAuthorizer",
         "network_authorizer=CassandraNetworkAuthorizer",
+        "dynamic_data_masking_enabled=true",
     ];
     let options = options.map(str::to_owned);
     crate::node::with_configured_nodes(&options, &[shards], {

@@ -208,6 +208,7 @@ fn one_node_has_everything() {
                 layout: model::schema::Layout::Plain,
                 dropped: Vec::new(),
                 indexes: Vec::new(),
+                masks: Default::default(),
                 options: TableOptions::default(),
             })
         };

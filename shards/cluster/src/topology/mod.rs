@@ -35,6 +35,8 @@ pub mod features {
     /// It takes out several members that are down at once, and does not read again from those that it has begun to take
     /// out. What an entry of the metadata log does depends on whether all members have this.
     pub const JOINT_REMOVALS: u64 = 1 << 12;
+    /// It shows masked columns by their masks.
+    pub const COLUMN_MASKS: u64 = 1 << 13;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -43,7 +45,8 @@ pub mod features {
         | STREAMS
         | REPAIRS
         | RELOCATIONS
-        | JOINT_REMOVALS;
+        | JOINT_REMOVALS
+        | COLUMN_MASKS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -1,5 +1,6 @@
 //! Statements about roles, permissions and identities as written. They have no markers.
 
+use super::TypeName;
 use model::access::{PermissionSet, Resource};
 use std::collections::BTreeSet;
 use std::fmt;
@@ -42,20 +43,73 @@ pub struct RoleOptions {
     pub cidr_groups: Option<AllowedSet>,
 }
 
+/// A function as a resource: `FUNCTION keyspace.name(types)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionResource {
+    /// The keyspace, if given.
+    pub keyspace: Option<String>,
+    /// The name.
+    pub name: String,
+    /// The types of its arguments.
+    pub arguments: Vec<TypeName>,
+}
+
 /// A statement about roles, permissions or identities. A resource that is a table without a keyspace has an empty one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as in CQL")]
 pub enum AccessStatement {
-    CreateRole { name: String, if_not_exists: bool, options: RoleOptions },
-    AlterRole { name: String, if_exists: bool, options: RoleOptions },
-    DropRole { name: String, if_exists: bool },
-    GrantRole { role: String, to: String },
-    RevokeRole { role: String, from: String },
-    Grant { permissions: PermissionSet, resource: Resource, to: String },
-    Revoke { permissions: PermissionSet, resource: Resource, from: String },
-    ListRoles { of: Option<String>, recursive: bool },
+    CreateRole {
+        name: String,
+        if_not_exists: bool,
+        options: RoleOptions,
+    },
+    AlterRole {
+        name: String,
+        if_exists: bool,
+        options: RoleOptions,
+    },
+    DropRole {
+        name: String,
+        if_exists: bool,
+    },
+    GrantRole {
+        role: String,
+        to: String,
+    },
+    RevokeRole {
+        role: String,
+        from: String,
+    },
+    Grant {
+        permissions: PermissionSet,
+        resource: Resource,
+        to: String,
+    },
+    Revoke {
+        permissions: PermissionSet,
+        resource: Resource,
+        from: String,
+    },
+    ListRoles {
+        of: Option<String>,
+        recursive: bool,
+    },
     ListUsers,
-    ListPermissions { permissions: PermissionSet, resource: Option<Resource>, of: Option<String>, recursive: bool },
-    AddIdentity { identity: String, role: String, if_not_exists: bool },
-    DropIdentity { identity: String, if_exists: bool },
+    ListPermissions {
+        permissions: PermissionSet,
+        resource: Option<Resource>,
+        of: Option<String>,
+        recursive: bool,
+    },
+    /// GRANT, REVOKE or LIST of permissions on a single function, of which there is none that could be named.
+    OnFunction(FunctionResource),
+    AddIdentity {
+        identity: String,
+        role: String,
+        if_not_exists: bool,
+    },
+    DropIdentity {
+        identity: String,
+        if_exists: bool,
+    },
 }

@@ -1,6 +1,6 @@
 //! Schema changes as written: CREATE, ALTER and DROP.
 
-use super::{TableName, TypeName};
+use super::{TableName, Term, TypeName};
 use model::IndexedPart;
 
 /// One `name = value` of a WITH clause.
@@ -97,6 +97,19 @@ pub struct ColumnDefinition {
     pub type_name: TypeName,
     /// STATIC.
     pub is_static: bool,
+    /// MASKED WITH.
+    pub mask: Option<Mask>,
+}
+
+/// `MASKED WITH function(arguments)`; `MASKED WITH DEFAULT` is that with `mask_default()`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Mask {
+    /// The keyspace of the function, if given.
+    pub keyspace: Option<String>,
+    /// The name of the function.
+    pub function: String,
+    /// Its arguments after the first, which is the masked value.
+    pub arguments: Vec<Term>,
 }
 
 /// ALTER TABLE.
@@ -135,7 +148,16 @@ pub enum TableChange {
     Options(Vec<Property>),
     /// ALTER column TYPE type, which is always refused.
     Type,
-    /// ALTER column DROP MASKED. Columns never have a mask.
+    /// ALTER column MASKED WITH.
+    Mask {
+        /// IF EXISTS, for the column.
+        if_exists: bool,
+        /// The column.
+        column: String,
+        /// Its mask.
+        mask: Mask,
+    },
+    /// ALTER column DROP MASKED.
     Unmask {
         /// IF EXISTS, for the column.
         if_exists: bool,

@@ -1,6 +1,7 @@
 //! ALTER TABLE: finds the table and applies the change.
 
 use super::ineffective_options;
+use super::masks;
 use super::table_options;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use crate::ast::{AlterTable, TableChange};
@@ -30,7 +31,7 @@ pub(super) fn alter(
     let mut warnings = Vec::new();
     match &alter.change {
         TableChange::Add { if_not_exists, columns: added } => {
-            columns::add(&mut altered, *if_not_exists, added, schema)?;
+            columns::add(&mut altered, *if_not_exists, added, before, schema, site)?;
         }
         TableChange::Drop { if_exists, names, timestamp } => {
             columns::drop(&mut altered, *if_exists, names, *timestamp, site)?;
@@ -52,11 +53,17 @@ pub(super) fn alter(
             warnings.extend(ineffective_options::warning(properties, &altered.options));
         }
         TableChange::Type => return Err(Failure::invalid("Altering column types is no longer supported")),
-        TableChange::Unmask { if_exists, column } => {
-            if !*if_exists && altered.column(column).is_none() {
-                return Err(Failure::invalid(format!("Column with name '{column}' doesn't exist on table '{name}'")));
+        TableChange::Mask { if_exists, column, mask } => {
+            if altered.column(column).is_none() && !*if_exists {
+                return Err(no_column(column, name));
             }
+            masks::set(&mut altered, column, mask, before, schema.partitioner, site)?;
         }
+        TableChange::Unmask { if_exists, column } => match altered.column(column).map(|column| column.id) {
+            Some(id) => drop(altered.masks.remove(&id)),
+            None if *if_exists => {}
+            None => return Err(no_column(column, name)),
+        },
         TableChange::DropCompactStorage => {
             compact::drop(&mut altered, site.drop_compact_storage)?;
         }
@@ -67,4 +74,8 @@ pub(super) fn alter(
     let mut after = Keyspace::clone(before);
     after.tables.insert(name.clone(), Arc::new(altered));
     Ok(Applied { warnings, ..changed(ChangeKind::Updated, ChangeTarget::Table, name, after) })
+}
+
+fn no_column(column: &str, table: &str) -> Failure {
+    Failure::invalid(format!("Column with name '{column}' doesn't exist on table '{table}'"))
 }

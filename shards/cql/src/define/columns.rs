@@ -3,14 +3,16 @@
 //! Invariants: a column that is added again must be able to read what was written before it was dropped, so its type
 //! must be compatible with the old one and its kind the same; it gets a new id. The ids of other columns never change.
 
-use super::{DefinitionContext, Result, quoted_full_name};
+use super::{DefinitionContext, Result, masks, quoted_full_name};
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::errors::unsupported;
 use crate::limits::COLUMNS_MAX;
+use crate::literal::Scope;
 use crate::types;
 use model::schema::DroppedColumn;
 use model::types::Component;
-use model::{Column, ColumnKind, CqlType, Failure, Schema, Table};
+use model::{Column, ColumnKind, CqlType, Failure, Keyspace, Schema, Table};
+use std::sync::Arc;
 
 /// Resolves the type of a column and checks its size.
 pub(super) fn column_type(written: &TypeName, keyspace: &str, schema: &Schema) -> Result<CqlType> {
@@ -47,11 +49,24 @@ pub(super) fn add(
     table: &mut Table,
     if_not_exists: bool,
     definitions: &[ColumnDefinition],
+    keyspace: &Arc<Keyspace>,
     schema: &Schema,
+    site: &DefinitionContext<'_>,
 ) -> Result<()> {
     let counts = table.is_counter();
     for definition in definitions {
+        let exists = table.column(&definition.name).is_some();
         add_column(table, if_not_exists, definition, schema)?;
+        let Some(mask) = &definition.mask else { continue };
+        match exists {
+            false => masks::set(table, &definition.name, mask, keyspace, schema.partitioner, site)?,
+            // The mask of a column that is not added is checked all the same.
+            true => {
+                let cql_type = column_type(&definition.type_name, &table.keyspace, schema)?;
+                let scope = Scope::new(schema.partitioner, Arc::new(table.clone()), Some(keyspace.clone()));
+                masks::resolve(mask, &definition.name, &cql_type, &scope, site)?;
+            }
+        }
     }
     check_count(table.columns.len())?;
     let stranger = |column: &&Column| (column.cql_type == CqlType::Counter) != counts;
@@ -66,7 +81,7 @@ pub(super) fn add(
 }
 
 fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinition, schema: &Schema) -> Result<()> {
-    let ColumnDefinition { name, type_name, is_static } = definition;
+    let ColumnDefinition { name, type_name, is_static, .. } = definition;
     let cql_type = column_type(type_name, &table.keyspace, schema)?;
     if table.column(name).is_some() {
         if if_not_exists {
@@ -162,6 +177,7 @@ pub(super) fn drop(
             )));
         }
         let column = table.columns.remove(at);
+        table.masks.remove(&column.id);
         table.static_len -= usize::from(column.kind == ColumnKind::Static);
         // Hidden data stays hidden.
         let before =

@@ -18,6 +18,7 @@ mod guardrail_checks;
 mod index;
 mod ineffective_options;
 mod keyspace;
+mod masks;
 mod replication;
 mod table;
 mod table_options;
@@ -35,6 +36,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 pub use index::INDEXES_MAX;
+pub use masks::Masking;
 pub(crate) use table::table_id;
 
 type Result<T> = std::result::Result<T, Failure>;
@@ -64,6 +66,8 @@ pub struct DefinitionContext<'a> {
     pub default_compaction: Option<&'a BTreeMap<String, String>>,
     /// Whether ALTER TABLE DROP COMPACT STORAGE is enabled.
     pub drop_compact_storage: bool,
+    /// Whether columns can be masked.
+    pub masking: Masking,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }
@@ -150,6 +154,7 @@ pub(crate) fn prepare(definition: &Arc<Definition>, resolver: &Resolver<'_>) -> 
 /// Applies `define` to `schema`. Fails with Cassandra's codes and texts, or, for a feature that Helenus does not have,
 /// with [`ErrorCode::Invalid`] and the feature's name.
 pub fn apply(define: &Define, schema: &Schema, site: &DefinitionContext<'_>) -> Result<Applied> {
+    masks::check_allowed(&define.definition, site.masking)?;
     let Some(guardrails) = site.guardrails else {
         return apply_to(&define.definition, &define.keyspace, schema, site);
     };

@@ -3,6 +3,7 @@
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
 use super::ineffective_options;
+use super::masks;
 use super::table_options;
 use super::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, TABLES_MAX, already_exists, changed, is_plain,
@@ -92,9 +93,15 @@ pub(super) fn create(
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options,
     };
     add_columns(&mut table, create, schema)?;
+    for definition in &create.columns {
+        if let Some(mask) = &definition.mask {
+            masks::set(&mut table, &definition.name, mask, before, schema.partitioner, site)?;
+        }
+    }
     let given_id = given_id.transpose()?;
     check_name(keyspace, name)?;
     if schema.tables.len() >= TABLES_MAX {

@@ -9,7 +9,7 @@ use super::catalogue::{Scalar, Similarity};
 use super::resolve::{Argument, Fit};
 use super::{Aggregate, CollectionFunction, Function, Mask, catalogue::function};
 use crate::literal::Scope;
-use model::{CqlType, Failure};
+use model::{ColumnMask, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -93,6 +93,13 @@ const FACTORIES: [Factory; 16] = [
 /// The generic function with this name.
 pub(crate) fn factory(name: &str) -> Option<&'static Factory> {
     FACTORIES.iter().find(|factory| factory.name == name)
+}
+
+/// The function of a column's mask, which takes the column's values first. `None` if there is no such function.
+pub(crate) fn function_of(mask: &ColumnMask, masked: &CqlType) -> Option<Function> {
+    let factory = factory(&mask.function).filter(|factory| matches!(factory.product, Product::Mask(_)))?;
+    let given = mask.arguments.iter().map(|(cql_type, _)| cql_type);
+    factory.made(std::iter::once(masked).chain(given).cloned().collect()).ok()
 }
 
 impl Parameter {

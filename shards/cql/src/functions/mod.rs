@@ -24,7 +24,7 @@ pub(crate) use aggregates::State as AggregateState;
 pub use catalogue::{Aggregate, Function, Scalar, Similarity};
 pub(crate) use catalogue::{TokenTypes, aggregates, cast, is_aggregate_name, is_known, scalars};
 pub use collections::CollectionFunction;
-pub(crate) use factories::factory;
+pub(crate) use factories::{factory, function_of};
 pub use masking::Mask;
 pub use math::Math;
 pub(crate) use resolve::{Argument, Candidate, Fit, call, pick, signature_of, term_fit};

@@ -272,6 +272,11 @@ impl<'a> Parser<'a> {
 
     // Terms.
 
+    /// How many markers were read so far.
+    pub(crate) fn marker_count(&self) -> usize {
+        self.markers.len()
+    }
+
     /// Reads `?` or `:name`, if one is there, and returns its number.
     pub(crate) fn marker(&mut self) -> Result<Option<u16>> {
         let name = match self.token.kind {

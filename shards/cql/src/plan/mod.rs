@@ -51,6 +51,8 @@ pub struct Prepared {
     pub warnings: Vec<String>,
     /// The duration of `USING TIMEOUT`, if given.
     pub timeout: Option<Term>,
+    /// For a SELECT from a table with masks: what it is for those who may not see what is masked.
+    pub masked: Option<Box<MaskedSelect>>,
 }
 
 /// A statement as written, under the name that callers use.

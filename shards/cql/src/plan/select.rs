@@ -256,6 +256,16 @@ pub struct Select {
     pub order: Vec<ColumnId>,
 }
 
+/// A SELECT for those who may not see what is masked.
+#[derive(Clone, PartialEq, Debug)]
+pub struct MaskedSelect {
+    /// The plan, whose selection shows masked columns by their masks. Its markers and result are those of the plain
+    /// one.
+    pub select: Select,
+    /// The masked columns that WHERE restricts, in Cassandra's order. Their values can be found out by trying.
+    pub restricted: Vec<String>,
+}
+
 /// A value that an owning core returns per row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Selector {

@@ -2,16 +2,24 @@
 //! results.
 
 use super::{Result, bare};
-use crate::ast::AccessStatement;
+use crate::ast::{AccessStatement, FunctionResource, SYSTEM};
 use crate::plan::{Plan, Prepared};
+use crate::resolver::Resolver;
+use crate::types;
 use model::access::Resource;
 use model::{ColumnSpec, CqlType, Failure};
 use std::sync::Arc;
 
 const NO_KEYSPACE: &str = "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename";
 
-pub(super) fn prepare_access(statement: &Arc<AccessStatement>, session: Option<&str>) -> Result<Prepared> {
-    let mut statement = statement.clone();
+const UNQUALIFIED: &str = "In this context function name must be explictly qualified by a keyspace";
+const BUILTIN: &str = "Altering permissions on builtin functions is not supported";
+
+pub(super) fn prepare_access(statement: &Arc<AccessStatement>, resolver: &Resolver<'_>) -> Result<Prepared> {
+    let (mut statement, session) = (statement.clone(), resolver.session);
+    if let AccessStatement::OnFunction(function) = &*statement {
+        return Err(refuse_function(function, resolver)?);
+    }
     if resource_of(&statement)
         .is_some_and(|resource| matches!(resource, Resource::Table(keyspace, _) if keyspace.is_empty()))
     {
@@ -22,6 +30,23 @@ pub(super) fn prepare_access(statement: &Arc<AccessStatement>, session: Option<&
     }
     let result = columns_of(&statement);
     Ok(Prepared { result, ..bare(Plan::Access(statement)) })
+}
+
+/// The failure for permissions on a function: users have none, and everybody may call those of the system.
+fn refuse_function(function: &FunctionResource, resolver: &Resolver<'_>) -> Result<Failure> {
+    let FunctionResource { keyspace, name, arguments } = function;
+    let Some(keyspace) = keyspace else { return Ok(Failure::invalid(UNQUALIFIED)) };
+    if keyspace == SYSTEM {
+        return Ok(Failure::invalid(BUILTIN));
+    }
+    if resolver.schema.keyspace(keyspace).is_none() {
+        return Ok(Failure::config(format!("Keyspace {keyspace} doesn't exist")));
+    }
+    let mut types = Vec::with_capacity(arguments.len());
+    for argument in arguments {
+        types.push(types::resolve(argument, keyspace, resolver.schema)?.to_string());
+    }
+    Ok(Failure::invalid(format!("<function {keyspace}.{name}({})> doesn't exist", types.join(", "))))
 }
 
 fn resource_of(statement: &AccessStatement) -> Option<&Resource> {

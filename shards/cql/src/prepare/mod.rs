@@ -58,7 +58,7 @@ pub(crate) fn prepare(
             let session_keyspace = session.map(str::to_owned);
             Prepared { result, ..bare(Plan::Describe(Describe { target, internals: *internals, session_keyspace })) }
         }
-        Body::Access(statement) => access::prepare_access(statement, session)?,
+        Body::Access(statement) => access::prepare_access(statement, &resolver)?,
     };
     (prepared.markers, prepared.partition_key_markers) = markers.finish()?;
     Ok(prepared)
@@ -74,6 +74,7 @@ fn bare(plan: Plan) -> Prepared {
         fully_qualified: false,
         warnings: Vec::new(),
         timeout: None,
+        masked: None,
     }
 }
 

@@ -2,11 +2,12 @@
 
 use super::{Resolver, bare, prepare_timeout, special};
 use crate::ast;
+use crate::java_order::{bytes_hash, in_hash_order};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
-use crate::plan::{Plan, Prepared, Select, Term};
+use crate::plan::{MaskedSelect, Plan, Prepared, Select, Term};
 use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
-use crate::selection;
+use crate::selection::{self, Selection, Shown};
 use model::schema::Layout;
 use model::{Column, ColumnKind, CqlType, Failure, Table};
 
@@ -38,8 +39,14 @@ pub(crate) fn prepare_select(
     let key = &table.columns[..table.primary_key_len()];
     let equal_keys: Vec<_> =
         key.iter().filter(|column| restrictions.is_equal(column)).map(|column| column.id).collect();
+    let restricted = restricted_masks(&restrictions, &scope);
     let rows = restrictions.select(selects_only_statics(select, &scope))?;
-    let selected = selection::select(select, &scope, markers, &|column| equal_keys.contains(&column.id))?;
+    let is_equal = |column: &Column| equal_keys.contains(&column.id);
+    let masked = match scope.table.masks.is_empty() {
+        true => None,
+        false => Some(selection::select(select, &scope, &mut markers.again(), &is_equal, Shown::Masked)),
+    };
+    let selected = selection::select(select, &scope, markers, &is_equal, Shown::Clear)?;
     let grouped = selected.projection.as_ref().is_some_and(|projection| projection.grouped);
     let group_by = selected.projection.as_ref().is_some_and(|projection| !projection.group_by.is_empty());
     let aggregate = selected.aggregate || grouped;
@@ -66,7 +73,7 @@ pub(crate) fn prepare_select(
     } else if aggregate && rows.key_in {
         warnings.push("Aggregation query used on multiple partition keys (IN restriction)".to_owned());
     }
-    let plan = Plan::Select(Select {
+    let plan = Select {
         table: scope.table.clone(),
         selection: selected.fetched,
         plain: selected.plain,
@@ -84,9 +91,28 @@ pub(crate) fn prepare_select(
         per_partition_limit,
         limit,
         order: order.iter().map(|(column, _)| column.id).collect(),
-    });
+    };
+    let masked = match masked.transpose()? {
+        Some(Selection { fetched: selection, plain, aggregate, projection, .. }) => {
+            let select = Select { selection, plain, aggregate, projection, ..plan.clone() };
+            Some(Box::new(MaskedSelect { select, restricted }))
+        }
+        None => None,
+    };
+    let result = Some(selected.result.into());
     let fully_qualified = select.table.keyspace.is_some();
-    Ok(Prepared { result: Some(selected.result.into()), fully_qualified, warnings, timeout, ..bare(plan) })
+    Ok(Prepared { result, fully_qualified, warnings, timeout, masked, ..bare(Plan::Select(plan)) })
+}
+
+/// The masked columns that are restricted, in the order of Cassandra's map of all columns.
+fn restricted_masks(restrictions: &Restrictions<'_>, scope: &Scope) -> Vec<String> {
+    let table = &scope.table;
+    if table.masks.is_empty() {
+        return Vec::new();
+    }
+    let columns = in_hash_order(table.columns.iter(), |column| bytes_hash(column.name.as_bytes()));
+    let is_meant = |column: &&&Column| table.masks.contains_key(&column.id) && restrictions.restricts(column);
+    columns.iter().filter(is_meant).map(|column| column.name.clone()).collect()
 }
 
 /// Prepares LIMIT or PER PARTITION LIMIT.

@@ -170,6 +170,18 @@ impl<'s> Restrictions<'s> {
         entries.iter().any(|entry| matches!(entry.rule, Rule::Equal(_)) && entry.restricts(place))
     }
 
+    /// Whether a column is restricted in any way, a column of the partition key also by the token.
+    pub(crate) fn restricts(&self, column: &Column) -> bool {
+        let entries = match column.kind {
+            ColumnKind::PartitionKey if self.token.is_some() => return true,
+            ColumnKind::PartitionKey => &self.partition,
+            ColumnKind::Clustering => &self.clustering,
+            ColumnKind::Static | ColumnKind::Regular => &self.data,
+        };
+        let place = place(self.table(), column);
+        entries.iter().any(|entry| entry.restricts(place))
+    }
+
     /// The columns with an index in `all` that no entry restricts.
     fn unrestricted(&self, entries: &[Entry], all: std::ops::Range<usize>) -> Vec<&'s Column> {
         let free = all.filter(|place| !entries.iter().any(|entry| entry.restricts(*place)));

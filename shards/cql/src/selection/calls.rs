@@ -1,7 +1,7 @@
 //! Function calls of a selection: the function or aggregate that a call means, and the types of selectors without a
 //! wanted type.
 
-use super::{Result, Selecting};
+use super::{Result, Selecting, Shown};
 use crate::ast;
 use crate::functions::wrong_arguments;
 use crate::functions::{
@@ -108,7 +108,7 @@ impl Selecting<'_, '_, '_> {
         }
         // The overload is chosen by the arguments alone, whatever the place.
         let function = self.choose(keyspace, name, arguments)?;
-        if name == "token" && self.is_key(arguments) {
+        if name == "token" && self.is_key(arguments) && !self.masks_key() {
             let partitioner = self.scope.partitioner;
             return Ok((Expression::Fetched(self.fetch(Selector::Token(partitioner))), partitioner.token_type()));
         }
@@ -118,6 +118,12 @@ impl Selecting<'_, '_, '_> {
         }
         let result = function.result.clone();
         Ok((Expression::Call(function, expressions), result))
+    }
+
+    /// Whether the token of a row is that of masked values.
+    fn masks_key(&self) -> bool {
+        let table = &self.scope.table;
+        self.shown == Shown::Masked && table.partition_key().iter().any(|column| table.masks.contains_key(&column.id))
     }
 
     /// Whether the arguments are the partition key's columns, in their order.

@@ -1,6 +1,6 @@
 //! `writetime`, `maxwritetime` and `ttl` of columns and of parts of them.
 
-use super::{Result, Selecting};
+use super::{Result, Selecting, Shown};
 use crate::ast::{self, CellAttribute};
 use crate::names::column;
 use crate::plan::{Expression, Selector};
@@ -58,7 +58,11 @@ impl Selecting<'_, '_, '_> {
         if matches!(of, ast::Selector::Column(_)) && (!multicell || fact != CellAttribute::MaxWriteTime) {
             return Ok((Expression::Fetched(self.fetch(fetched)), cql_type));
         }
-        let of = Box::new(self.expression(of, None)?.0);
+        // Which cell is meant depends on the value itself.
+        let shown = std::mem::replace(&mut self.shown, Shown::Clear);
+        let of = self.expression(of, None);
+        self.shown = shown;
+        let of = Box::new(of?.0);
         let facts = self.fetch(fetched);
         let several = matches!(cql_type, CqlType::List { .. });
         Ok((Expression::CellAttribute { of, facts, multicell, several }, cql_type))

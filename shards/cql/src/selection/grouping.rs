@@ -1,10 +1,10 @@
 //! The GROUP BY of a selection.
 
-use super::{Result, Selecting};
+use super::{Result, Selecting, Shown};
 use crate::ast;
 use crate::functions::{is_aggregate_name, signature_of};
 use crate::names::column;
-use crate::plan::{Expression, Grouping};
+use crate::plan::{Expression, Grouping, Selector};
 use model::{Column, ColumnKind, Failure};
 
 const GROUP_ORDER: &str =
@@ -74,7 +74,11 @@ impl Selecting<'_, '_, '_> {
             }
             on_function = is_function;
             // The call is checked before its column.
-            let expression = self.expression(selector, None)?.0;
+            let expression = match is_function {
+                true => self.expression(selector, None)?.0,
+                // Rows with different values are different groups, also where a mask makes the values alike.
+                false => Expression::Fetched(self.fetch(Selector::Column(column.id))),
+            };
             if is_function && column.kind != ColumnKind::Clustering {
                 return Err(Failure::invalid(format!(
                     "Group by functions are only supported on clustering columns, got {name}"
@@ -85,7 +89,10 @@ impl Selecting<'_, '_, '_> {
                     "Group by is currently only supported on the columns of the PRIMARY KEY, got {name}"
                 )));
             }
-            if let Some(signature) = not_monotonic(&expression) {
+            // A mask is none of the functions that were written.
+            if self.shown == Shown::Clear
+                && let Some(signature) = not_monotonic(&expression)
+            {
                 return Err(Failure::invalid(format!(
                     "Only monotonic functions are supported in the GROUP BY clause. Got: {signature} "
                 )));

@@ -57,5 +57,6 @@ fn changes_statements(before: &Table, after: &Table) -> bool {
     before.columns != after.columns
         || before.layout != after.layout
         || before.indexes != after.indexes
+        || before.masks != after.masks
         || of(before) != of(after)
 }

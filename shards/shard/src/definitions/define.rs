@@ -21,7 +21,7 @@ use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 use cluster::topology::features;
-use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext};
+use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, Masking};
 use cql::plan::Define;
 use model::{Failure, Mutation, Schema, TableId};
 use runtime::Instant;
@@ -100,6 +100,11 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
         memtables: &config.memtables,
         default_compaction: config.default_compaction.as_deref(),
         drop_compact_storage: config.drop_compact_storage,
+        masking: match config.masking {
+            false => Masking::SwitchedOff,
+            true if !shard.topology().all_have(features::COLUMN_MASKS) => Masking::NotEverywhere,
+            true => Masking::On,
+        },
         guardrails: config.guardrails.as_deref(),
     }
 }

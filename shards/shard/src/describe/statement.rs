@@ -103,7 +103,7 @@ pub(super) fn table(table: &Table, internals: bool) -> String {
         let (name, at) = (quoted(&dropped.name), dropped.dropped_at);
         write!(out, "\nALTER TABLE {full_name} DROP {name} USING TIMESTAMP {at};").unwrap_or_default();
         if let Some(again) = table.column(&dropped.name) {
-            let column = column_text(&again.name, &again.cql_type, again.kind);
+            let column = column_text(&again.name, &again.cql_type, again.kind) + &mask_text(table, again);
             write!(out, "\nALTER TABLE {full_name} ADD {column};").unwrap_or_default();
         }
     }
@@ -123,13 +123,19 @@ fn column_lines(table: &Table, dropped: &[&DroppedColumn]) -> Vec<String> {
     let columns: Vec<Column> = columns.filter(|column| shown(&column) && !table.is_hidden(column)).collect();
     // A compact table may store columns as static, but its clients see them as regular ones.
     let kind = |kind| if table.is_compact() { ColumnKind::Regular } else { kind };
-    let lines = columns.iter().map(|column| column_text(&column.name, &column.cql_type, kind(column.kind)));
+    let lines = columns
+        .iter()
+        .map(|column| column_text(&column.name, &column.cql_type, kind(column.kind)) + &mask_text(table, column));
     let gone = dropped.iter().map(|dropped| column_text(&dropped.name, &dropped.cql_type, kind(dropped.kind)));
     lines.chain(gone).map(|line| format!("    {line}")).collect()
 }
 
 fn column_text(name: &str, cql_type: &CqlType, kind: ColumnKind) -> String {
     format!("{} {cql_type}{}", quoted(name), if kind == ColumnKind::Static { " static" } else { "" })
+}
+
+fn mask_text(table: &Table, column: &Column) -> String {
+    table.masks.get(&column.id).map(|mask| format!(" MASKED WITH {mask}")).unwrap_or_default()
 }
 
 fn primary_key(table: &Table) -> String {

@@ -85,6 +85,7 @@ fn sample() -> Schema {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options,
     };
     let zz = Table {
@@ -105,6 +106,7 @@ fn sample() -> Schema {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     };
     let replication = Replication {

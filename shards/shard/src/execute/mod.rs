@@ -75,6 +75,7 @@ async fn run(
     parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
     access::check::check(shard, session, statement).await?;
+    let statement = access::check::as_shown(shard, session, statement).await?;
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
     if let Some(guardrails) = &shard.config().guardrails {

@@ -30,6 +30,7 @@ fn table() -> Arc<Table> {
         layout: Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     })
 }

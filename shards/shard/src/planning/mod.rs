@@ -89,6 +89,9 @@ fn plan(shard: &Shard, keyspace: Option<&str>, text: &str, trace: ParseTrace) ->
             let mut statement = Statement::new(prepared?, keyspace, text);
             if shard.config().access.authorizes {
                 statement.required = cql::plan::required(&statement.prepared.plan).into();
+                if shard.config().masking {
+                    statement.apply_masks();
+                }
             }
             Ok(statement)
         }

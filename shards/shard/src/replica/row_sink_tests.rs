@@ -40,6 +40,7 @@ fn table() -> Table {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

@@ -125,6 +125,7 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
         dropped_columns: cells::read_all(store, table("system_schema", "dropped_columns")).await?,
         indexes: cells::read_all(store, table("system_schema", "indexes")).await?,
         column_ids: cells::read_all(store, table("system_schema", rows::column_ids::TABLE)).await?,
+        masks: cells::read_all(store, table("system_schema", "column_masks")).await?,
     };
     unsupported::refuse_indexes(table("system_schema", "indexes"), &rows.indexes)?;
     for (name, what) in unsupported::TABLES {

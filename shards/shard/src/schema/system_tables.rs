@@ -138,6 +138,7 @@ fn empty_table(keyspace: &str, name: &str) -> Table {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

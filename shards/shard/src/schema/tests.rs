@@ -8,7 +8,7 @@ use super::*;
 use model::mutation::Operation;
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
-use model::{Column, ColumnId, ColumnKind, CqlType, Index, IndexedPart, Mutation, Table, text};
+use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, IndexedPart, Mutation, Table, text};
 
 /// The rows that a mutation writes into one table, without deletions.
 fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
@@ -42,6 +42,7 @@ fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
         dropped_columns: of("dropped_columns"),
         indexes: of("indexes"),
         column_ids: of(rows::column_ids::TABLE),
+        masks: of("column_masks"),
     }
 }
 
@@ -73,6 +74,13 @@ pub(crate) fn sample() -> Keyspace {
         cql_type: CqlType::parse(cql_type).expect("a type"),
         dropped_at,
     };
+    let mask = |id, function: &str, arguments: Vec<(&str, Option<&[u8]>)>| {
+        let argument = |(cql_type, value): (&str, Option<&[u8]>)| {
+            (CqlType::parse(cql_type).expect("a type"), value.map(<[u8]>::to_vec))
+        };
+        let arguments = arguments.into_iter().map(argument).collect();
+        (ColumnId(id), Arc::new(ColumnMask { function: function.into(), arguments }))
+    };
     let mut last = column(9, "u", Regular, 0, "int");
     last.cql_type = CqlType::User { definition: outer.clone(), frozen: true };
     let mut reversed = column(3, "a", Clustering, 1, "blob");
@@ -102,6 +110,16 @@ pub(crate) fn sample() -> Keyspace {
             dropped(11, "t", Regular, "ascii", -3_000),
         ],
         indexes: vec![index("by_t", "t", IndexedPart::Simple), index("of aa", "aa", IndexedPart::Values)],
+        masks: [
+            mask(0, "mask_default", vec![]),
+            mask(
+                6,
+                "mask_replace",
+                vec![("frozen<tuple<int, text>>", Some(&[0, 0, 0, 4, 0, 0, 0, 9, 0, 0, 0, 1, b'x']))],
+            ),
+            mask(11, "mask_inner", vec![("int", None), ("int", Some(&[0, 0, 0, 2])), ("text", Some(b"it's"))]),
+        ]
+        .into(),
         options: TableOptions {
             allow_auto_snapshot: Some(false),
             incremental_backups: Some(true),
@@ -240,11 +258,11 @@ fn damaged_rows_are_refused_or_read() {
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
-    for which in 0..7 {
+    for which in 0..8 {
         fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
-            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids } = rows;
-            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids];
-            all.into_iter().nth(which).expect("seven")
+            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks } = rows;
+            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks];
+            all.into_iter().nth(which).expect("eight")
         }
         let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
@@ -314,6 +332,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
         dropped_columns: apply("dropped_columns", &before.dropped_columns),
         indexes: apply("indexes", &before.indexes),
         column_ids: apply(rows::column_ids::TABLE, &before.column_ids),
+        masks: apply("column_masks", &before.masks),
     }
 }
 

@@ -8,12 +8,11 @@ use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
 
 /// The tables of `system_schema` that must have no rows for user keyspaces, and what a row of each is called in the
 /// error.
-pub(super) const TABLES: [(&str, &str); 5] = [
+pub(super) const TABLES: [(&str, &str); 4] = [
     ("views", "the materialized view"),
     ("functions", "the function"),
     ("aggregates", "the aggregate"),
     ("triggers", "a trigger on"),
-    ("column_masks", "a masked column in"),
 ];
 
 fn is_system(keyspace: &str) -> bool {

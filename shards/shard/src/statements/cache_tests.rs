@@ -16,9 +16,11 @@ fn statement(text_len: usize) -> Rc<Statement> {
         fully_qualified: true,
         warnings: Vec::new(),
         timeout: None,
+        masked: None,
     };
     Rc::new(Statement {
         required: Box::default(),
+        masked: None,
         fingerprint: 0,
         selection: Arc::from([]),
         all_rows: Arc::from([]),

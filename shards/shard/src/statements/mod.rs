@@ -9,7 +9,7 @@ pub(crate) mod text_cache;
 use cql::Prepared;
 use cql::plan::{Plan, Select, Selector};
 use md5::{Digest, Md5};
-use model::access::Required;
+use model::access::{Required, Resource};
 use model::query::Slice;
 use model::{Column, ColumnId, Table, TableId};
 use std::rc::Rc;
@@ -38,6 +38,19 @@ pub(crate) struct Statement {
     pub(crate) text: Arc<str>,
     /// The permissions that running it needs, but for definitions; none where roles need none.
     pub(crate) required: Box<[Required]>,
+    /// What a SELECT from a table with masks is for those who may not see what is masked; `None` for other statements,
+    /// and where masks have no effect.
+    pub(crate) masked: Option<Box<MaskedStatement>>,
+}
+
+/// A SELECT as it is for those who may not see what is masked.
+pub(crate) struct MaskedStatement {
+    pub(crate) statement: Statement,
+    /// The table and what it is a part of.
+    pub(crate) chain: Box<[Resource]>,
+    /// Cassandra's words for who may not restrict masked columns and where, but for the user; `None` if the statement
+    /// restricts none.
+    pub(crate) refusal: Option<Box<str>>,
 }
 
 impl Statement {
@@ -58,6 +71,7 @@ impl Statement {
                 _ => None,
             },
             required: Box::default(),
+            masked: None,
             selection,
             all_rows: Arc::from([Slice::all()]),
             result_metadata_id: result_metadata_id(&prepared),
@@ -65,6 +79,23 @@ impl Statement {
             keyspace: keyspace.map(Arc::from),
             text: text.into(),
         }
+    }
+
+    /// Lets those who may not see what is masked run what the plan has for them instead.
+    pub(crate) fn apply_masks(&mut self) {
+        let Some(masked) = &self.prepared.masked else { return };
+        let table = &masked.select.table;
+        let chain = Resource::Table(table.keyspace.clone(), table.name.clone()).chain().into();
+        let refusal = (!masked.restricted.is_empty()).then(|| {
+            format!(
+                "has no UNMASK nor SELECT_MASKED permission on table {}, cannot query masked columns [{}]",
+                table.full_name(),
+                masked.restricted.join(", ")
+            )
+        });
+        let prepared = Prepared { plan: Plan::Select(masked.select.clone()), masked: None, ..(*self.prepared).clone() };
+        let statement = Statement::new(prepared, self.keyspace.as_deref(), &self.text);
+        self.masked = Some(Box::new(MaskedStatement { statement, chain, refusal: refusal.map(String::into) }));
     }
 
     /// Whether a text planned in `keyspace` would get this plan.
@@ -94,7 +125,8 @@ impl Statement {
     /// About how many bytes it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
         let result = self.prepared.result.as_ref().map_or(0, |columns| columns.len());
-        STATEMENT_OVERHEAD + 2 * self.text.len() + COLUMN_OVERHEAD * (self.prepared.markers.len() + result)
+        let masked = if self.masked.is_some() { STATEMENT_OVERHEAD + self.text.len() } else { 0 };
+        STATEMENT_OVERHEAD + masked + 2 * self.text.len() + COLUMN_OVERHEAD * (self.prepared.markers.len() + result)
     }
 
     /// Whether it reads or writes one of these tables.

@@ -29,6 +29,7 @@ pub(crate) fn table(columns: &[(&str, ColumnKind, CqlType)]) -> Table {
         layout: Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

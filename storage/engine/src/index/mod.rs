@@ -133,6 +133,7 @@ fn hidden_table(base: &Table, index: &Index, source: &ValueSource) -> Table {
         dropped: Vec::new(),
         layout: Layout::Plain,
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions {
             // An entry that is deleted or expired is not needed by anybody else.
             gc_grace_seconds: 0,

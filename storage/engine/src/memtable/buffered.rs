@@ -296,6 +296,7 @@ mod tests {
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             indexes: Vec::new(),
+            masks: Default::default(),
             options: TableOptions::default(),
         }
     }

@@ -68,6 +68,7 @@ pub(crate) fn table_of(keyspace: &str, number: u8, regular: &[&str]) -> Arc<Tabl
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     })
 }

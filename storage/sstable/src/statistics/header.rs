@@ -141,6 +141,7 @@ impl Header {
             layout: model::schema::Layout::Plain,
             dropped: Vec::new(),
             indexes: Vec::new(),
+            masks: Default::default(),
             options: TableOptions::default(),
         };
         table.number_columns();

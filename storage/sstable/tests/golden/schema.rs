@@ -138,6 +138,7 @@ pub(crate) fn table(files: &Files, sstables: &[Sstable<'_>]) -> Table {
         columns,
         dropped,
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     };
     table.number_columns();

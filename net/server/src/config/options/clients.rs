@@ -158,7 +158,7 @@ pub(super) const KEYS: &[Key] = &[
         .older(&[("enable_sasi_indexes", Same)]),
     refused("transient_replication_enabled", FLAG, "false", "transient replication is not there")
         .older(&[("enable_transient_replication", Same)]),
-    refused("dynamic_data_masking_enabled", FLAG, "false", "masks of columns are not there"),
+    read("dynamic_data_masking_enabled", FLAG, "false", ""),
     refused("user_defined_functions_enabled", FLAG, "false", FUNCTIONS)
         .older(&[("enable_user_defined_functions", Same)]),
     refused("scripted_user_defined_functions_enabled", FLAG, "false", FUNCTIONS)

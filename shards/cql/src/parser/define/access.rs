@@ -1,7 +1,7 @@
 //! Parses statements about roles, users, permissions and identities.
 
-use crate::ast::{AccessStatement, AllowedSet, Body, RoleOptions, Secret};
-use crate::errors::{syntax, unsupported};
+use crate::ast::{AccessStatement, AllowedSet, Body, FunctionResource, RoleOptions, Secret};
+use crate::errors::syntax;
 use crate::lexer::TokenKind;
 use crate::parser::Parser;
 use model::Failure;
@@ -76,6 +76,11 @@ impl Parser<'_> {
         }
         let permissions = self.permissions()?;
         self.expect_word("on")?;
+        if let Some(function) = self.function_resource()? {
+            self.expect_word(whom)?;
+            self.role_name()?;
+            return body(AccessStatement::OnFunction(function));
+        }
         let resource = self.resource()?;
         self.expect_word(whom)?;
         let role = self.role_name()?;
@@ -100,10 +105,19 @@ impl Parser<'_> {
             return Ok(None);
         }
         let permissions = self.permissions()?;
-        let resource = if self.accept_word("on")? { Some(self.resource()?) } else { None };
+        let (mut function, mut resource) = (None, None);
+        if self.accept_word("on")? {
+            function = self.function_resource()?;
+            if function.is_none() {
+                resource = Some(self.resource()?);
+            }
+        }
         let of = if self.accept_word("of")? { Some(self.role_name()?) } else { None };
         let recursive = !self.accept_word("norecursive")?;
-        body(AccessStatement::ListPermissions { permissions, resource, of, recursive }).map(Some)
+        match function {
+            Some(function) => body(AccessStatement::OnFunction(function)).map(Some),
+            None => body(AccessStatement::ListPermissions { permissions, resource, of, recursive }).map(Some),
+        }
     }
 
     /// Parses what follows ADD.
@@ -288,6 +302,29 @@ impl Parser<'_> {
         Ok(permissions.into_iter().collect())
     }
 
+    /// Parses `FUNCTION name(types)`, if that follows and not a table with that name.
+    fn function_resource(&mut self) -> Result<Option<FunctionResource>> {
+        let next = self.peek()?;
+        let is_named =
+            matches!(next.kind, TokenKind::Word | TokenKind::QuotedName) && !next.is("to") && !next.is("from");
+        if !self.token.is("function") || !is_named || next.is("of") {
+            return Ok(None);
+        }
+        self.advance()?;
+        let begin = self.token;
+        let (keyspace, name) = self.function_name()?;
+        if self.token.kind != TokenKind::ParenOpen && keyspace.is_none() {
+            return Err(self.no_viable_since(begin));
+        }
+        self.expect(TokenKind::ParenOpen, "'('")?;
+        let arguments = match self.token.kind {
+            TokenKind::ParenClose => Vec::new(),
+            _ => self.list(|parser| parser.type_name())?,
+        };
+        self.expect(TokenKind::ParenClose, "')'")?;
+        Ok(Some(FunctionResource { keyspace, name, arguments }))
+    }
+
     fn resource(&mut self) -> Result<Resource> {
         if self.token.is("all") {
             let next = self.peek()?;
@@ -309,9 +346,6 @@ impl Parser<'_> {
         if self.token.is("role") && (is_named || is_string || next.kind == TokenKind::QuestionMark) {
             self.advance()?;
             return Ok(Resource::Role(self.role_name()?));
-        }
-        if self.token.is("function") && is_named && !next.is("of") {
-            return Err(unsupported("user-defined functions"));
         }
         if (self.token.is("mbean") || self.token.is("mbeans")) && is_string {
             self.advance()?;

@@ -1,7 +1,7 @@
 //! Parses CREATE TABLE and ALTER TABLE.
 
 use super::define;
-use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, TableChange};
+use crate::ast::{AlterTable, Body, ColumnDefinition, CreateTable, Definition, Mask, TableChange};
 use crate::errors::syntax;
 use crate::lexer::{Token, TokenKind};
 use crate::parser::Parser;
@@ -69,38 +69,37 @@ impl Parser<'_> {
         Ok(())
     }
 
-    /// Parses `name type [STATIC]`.
+    /// Parses `name type [STATIC] [MASKED WITH ...]`.
     fn column_definition(&mut self) -> Result<ColumnDefinition> {
         let name = self.name()?;
         let type_name = self.type_name()?;
         let is_static = self.accept_word("static")?;
-        if self.token.is("masked") {
-            return Err(self.mask()?);
-        }
-        Ok(ColumnDefinition { name, type_name, is_static })
+        let mask = if self.token.is("masked") { Some(self.mask()?) } else { None };
+        Ok(ColumnDefinition { name, type_name, is_static, mask })
     }
 
-    /// Parses, at the word MASKED, `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`. Returns the failure of a
-    /// server on which column masks are disabled, which is Cassandra's default.
-    fn mask(&mut self) -> Result<Failure> {
+    /// Parses, at the word MASKED, `MASKED WITH DEFAULT` or `MASKED WITH function(arguments)`.
+    fn mask(&mut self) -> Result<Mask> {
         let masked = self.advance()?;
         if !self.accept_word("with")? {
             return Err(self.no_viable_since(masked));
         }
-        if !self.accept_word("default")? {
-            if !self.at_name() && !self.token.is("token") {
-                return Err(self.no_viable_since(masked));
-            }
-            self.function_name()?;
-            if !self.accept(TokenKind::ParenOpen)? || !self.at_term() && self.token.kind != TokenKind::ParenClose {
-                return Err(self.no_viable());
-            }
-            self.terms_until(TokenKind::ParenClose, "')'", Self::term)?;
+        if self.accept_word("default")? {
+            return Ok(Mask { keyspace: None, function: "mask_default".into(), arguments: Vec::new() });
         }
-        Ok(Failure::invalid(
-            "Cannot mask columns because dynamic data masking is not enabled. You can enable it with the \
-             dynamic_data_masking_enabled property on cassandra.yaml",
-        ))
+        if !self.at_name() && !self.token.is("token") {
+            return Err(self.no_viable_since(masked));
+        }
+        let (keyspace, function) = self.function_name()?;
+        if !self.accept(TokenKind::ParenOpen)? || !self.at_term() && self.token.kind != TokenKind::ParenClose {
+            return Err(self.no_viable());
+        }
+        let markers = self.marker_count();
+        let arguments = self.terms_until(TokenKind::ParenClose, "')'", Self::term)?;
+        if self.marker_count() > markers {
+            return Err(Failure::invalid("Bind variables cannot be used for the arguments of masks"));
+        }
+        Ok(Mask { keyspace, function, arguments })
     }
 
     fn table_property(&mut self, create: &mut CreateTable) -> Result<()> {
@@ -172,7 +171,7 @@ impl Parser<'_> {
             return Ok(TableChange::Type);
         }
         if self.token.is("masked") {
-            return Err(self.mask()?);
+            return Ok(TableChange::Mask { if_exists, column, mask: self.mask()? });
         }
         if self.accept_word("drop")? {
             self.expect_word("masked")?;

@@ -7,9 +7,9 @@ use super::load::{entry, refresh_if_due};
 use crate::request::{LoggedIn, Session};
 use crate::roles::Entry;
 use crate::shard_state::Shard;
-use crate::statements::Statement;
+use crate::statements::{MaskedStatement, Statement};
 use cql::plan::{Plan, required_by_definition};
-use model::access::Required;
+use model::access::{Permission, Required};
 use model::{ErrorCode, Failure};
 use std::rc::Rc;
 
@@ -27,6 +27,36 @@ pub(crate) async fn check(shard: &Shard, session: &Session, statement: &Statemen
     match known(shard, session) {
         Some(entry) => decide(shard, session, &entry, statement),
         None => Box::pin(check_after_loading(shard, session, statement)).await,
+    }
+}
+
+/// The statement that a session runs in place of one that it may run: the one without what is masked, unless its role
+/// may see that.
+#[inline]
+pub(crate) async fn as_shown<'s>(
+    shard: &Shard,
+    session: &Session,
+    statement: &'s Statement,
+) -> Result<&'s Statement, Failure> {
+    match &statement.masked {
+        Some(masked) if !session.is_internal => Box::pin(shown_of(shard, session, statement, masked)).await,
+        _ => Ok(statement),
+    }
+}
+
+async fn shown_of<'s>(
+    shard: &Shard,
+    session: &Session,
+    statement: &'s Statement,
+    masked: &'s MaskedStatement,
+) -> Result<&'s Statement, Failure> {
+    let entry = match known(shard, session) {
+        Some(entry) => entry,
+        None => of_session(shard, session).await?,
+    };
+    match entry.grants.may(Permission::Unmask, &masked.chain) {
+        true => Ok(statement),
+        false => Ok(&masked.statement),
     }
 }
 
@@ -66,6 +96,12 @@ fn decide(shard: &Shard, session: &Session, entry: &Entry, statement: &Statement
     }
     for required in &*statement.required {
         ensure(user, entry, required)?;
+    }
+    if let Some(MaskedStatement { chain, refusal: Some(refusal), .. }) = statement.masked.as_deref() {
+        let may = |permission| entry.grants.may(permission, chain);
+        if !may(Permission::Unmask) && !may(Permission::SelectMasked) {
+            return Err(unauthorized(format!("User {} {refusal}", user.name)));
+        }
     }
     match &statement.prepared.plan {
         Plan::Define(define) => match required_by_definition(define, &shard.schema_ref()) {

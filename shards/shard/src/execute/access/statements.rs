@@ -134,6 +134,8 @@ pub(crate) async fn run(
             let found = found.await?;
             return Ok(if found.rows == 0 { Response::Void } else { rows(statement, found) });
         }
+        // Refused when it is prepared.
+        AccessStatement::OnFunction(_) => return Err(Failure::invalid("There are no user-defined functions")),
         AccessStatement::AddIdentity { identity, role, if_not_exists } => {
             asker.ensure_privileges(Permission::Create, &Resource::AllRoles)?;
             // Whoever may make roles must not become a superuser by a certificate.

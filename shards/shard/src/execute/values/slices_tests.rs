@@ -32,6 +32,7 @@ fn table(descending: [bool; COLUMNS]) -> Table {
         layout: model::schema::Layout::Plain,
         dropped: Vec::new(),
         indexes: Vec::new(),
+        masks: Default::default(),
         options: TableOptions::default(),
     }
 }

@@ -6,8 +6,8 @@
 //! compared. Most changes are about one table of a keyspace that may have thousands: if the rows of a change name their
 //! tables, the others are left out of all this and stay as they are.
 
-use super::column_ids;
 use super::load::{SchemaRows, load};
+use super::{column_ids, masks};
 use super::{keyspace_created, system_table};
 use crate::schema::Error;
 use crate::schema::cells::{StoredCell, StoredRow};
@@ -87,6 +87,7 @@ fn lay_over(schema: &Schema, rows: &mut SchemaRows, change: &Mutation) {
         ("dropped_columns", &mut rows.dropped_columns),
         ("indexes", &mut rows.indexes),
         (column_ids::TABLE, &mut rows.column_ids),
+        (masks::TABLE, &mut rows.masks),
     ];
     for (name, rows) in tables {
         let id = system_table(schema, "system_schema", name).id;

@@ -8,7 +8,7 @@ use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
-use model::{Column, ColumnId, ColumnKind, CqlType, Index, Keyspace, Schema, Table, TableId};
+use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, Keyspace, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -22,6 +22,7 @@ pub(crate) struct SchemaRows {
     pub(crate) dropped_columns: Vec<StoredRow>,
     pub(crate) indexes: Vec<StoredRow>,
     pub(crate) column_ids: Vec<StoredRow>,
+    pub(crate) masks: Vec<StoredRow>,
 }
 
 /// What the rows of `system_schema` describe.
@@ -35,7 +36,7 @@ pub(crate) struct StoredSchema {
 
 /// The keyspaces that the rows describe. `schema` is any schema with the system tables.
 pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, Error> {
-    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids } = rows;
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids, masks } = rows;
     let mut found = BTreeMap::new();
     let description = system_table(schema, "system_schema", "keyspaces");
     for row in keyspaces {
@@ -81,6 +82,14 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, E
         ids_of.entry(owner).or_default().insert(row.text("column_name")?, ColumnId(id));
     }
 
+    let mut masks_of: BTreeMap<(String, String), Vec<(String, ColumnMask)>> = BTreeMap::new();
+    for row in masks {
+        let loaded = super::masks::load(schema, row, |name| found.get(name))?;
+        if let Some(([keyspace, table, column], mask)) = loaded {
+            masks_of.entry((keyspace, table)).or_default().push((column, mask));
+        }
+    }
+
     let description = system_table(schema, "system_schema", "tables");
     let mut without_ids = Vec::new();
     for row in tables {
@@ -98,6 +107,11 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, E
         table.indexes.sort_by(|a, b| a.name.cmp(&b.name));
         if table.indexes.iter().any(|index| table.column(&index.column).is_none()) {
             return Err(row.malformed("table_name"));
+        }
+        for (column, mask) in masks_of.remove(&owner).unwrap_or_default() {
+            if let Some(id) = table.column(&column).map(|column| column.id) {
+                table.masks.insert(id, Arc::new(mask));
+            }
         }
         let keyspace = found.get_mut(&table.keyspace).ok_or_else(|| row.malformed("keyspace_name"))?;
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
@@ -160,7 +174,7 @@ fn load_type(row: RowReader<'_>, keyspace: &Keyspace) -> Result<Option<UserType>
 }
 
 /// A type by its CQL name, with the user types of the keyspace.
-fn type_in(keyspace: &Keyspace, name: &str) -> Option<CqlType> {
+pub(super) fn type_in(keyspace: &Keyspace, name: &str) -> Option<CqlType> {
     CqlType::parse_in(name, &|name| keyspace.types.get(name).cloned())
 }
 
@@ -257,6 +271,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         layout,
         dropped,
         indexes: Vec::new(),
+        masks: Default::default(),
         options,
     })
 }

@@ -10,6 +10,7 @@ pub(crate) mod column_ids;
 mod drop_times;
 mod layout;
 mod load;
+mod masks;
 
 pub(crate) use after::keyspace_after;
 pub(crate) use load::{SchemaRows, StoredSchema, load};
@@ -21,7 +22,7 @@ use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::value::push_element;
-use model::{Column, ColumnId, ColumnKind, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
+use model::{Column, ColumnId, ColumnKind, ColumnMask, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -177,7 +178,7 @@ impl Changes<'_> {
         let mut clustering = Vec::new();
         push_clustering(&mut clustering, table.name.as_bytes());
         let whole = ClusteringBound { prefix: Clustering(&clustering), inclusive: true };
-        for rows_of_tables in ["columns", "dropped_columns", "column_masks", "indexes", "triggers", column_ids::TABLE] {
+        for rows_of_tables in ["columns", "dropped_columns", masks::TABLE, "indexes", "triggers", column_ids::TABLE] {
             let id = self.table_of(rows_of_tables).id;
             self.mutation.table(id).delete_range(whole, whole, deletion);
         }
@@ -188,6 +189,7 @@ impl Changes<'_> {
         table.columns.iter().for_each(|column| self.column(table, column));
         table.dropped.iter().for_each(|dropped| self.dropped_column(table, dropped));
         table.indexes.iter().for_each(|index| self.index(table, index));
+        self.masks(table, None);
         if column_ids::are_stored(table) {
             self.column_ids(table, None);
         }
@@ -220,7 +222,23 @@ impl Changes<'_> {
                 self.dropped_column(after, dropped);
             }
         }
+        self.masks(after, Some(before));
         self.column_ids(after, Some(before));
+    }
+
+    /// Writes the masks of a table's columns, except those that `before` had too.
+    fn masks(&mut self, table: &Table, before: Option<&Table>) {
+        fn by_name(table: &Table) -> BTreeMap<&str, &ColumnMask> {
+            let masks = table.masks.iter();
+            masks.filter_map(|(id, mask)| Some((table.column_by_id(*id)?.name.as_str(), &**mask))).collect()
+        }
+        let (old, new) = (before.map(by_name).unwrap_or_default(), by_name(table));
+        for name in old.keys().filter(|name| !new.contains_key(*name)) {
+            self.delete(masks::TABLE, &[&table.name, name]);
+        }
+        for (name, mask) in new.iter().filter(|(name, mask)| old.get(*name) != Some(mask)) {
+            masks::write(self.schema, [&table.name, name], mask, self.timestamp, self.mutation);
+        }
     }
 
     /// Writes the ids of a table's columns, except those that `before` had too.
