@@ -4,7 +4,7 @@
 
 mod access;
 
-pub use access::{AccessOptions, Authenticator};
+pub use access::{AccessOptions, Authenticator, CidrMode};
 
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;

@@ -51,7 +51,7 @@ mod stream;
 mod verbs;
 mod virtual_tables;
 
-pub use config::{AccessOptions, Authenticator, Config, HintOptions, ReplaceAddress, StreamOptions};
+pub use config::{AccessOptions, Authenticator, CidrMode, Config, HintOptions, ReplaceAddress, StreamOptions};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;
@@ -63,6 +63,7 @@ pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
 pub use metadata::leaving::{AbortedOperation, AgreementStatus, RingError};
 pub use metadata::moving::RebuildRequest;
+pub use model::access::Cidr;
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
 pub use ports::{
@@ -102,6 +103,7 @@ use metrics::running::{Task, watched};
 use model::fragment_block::FragmentBlock;
 use model::{BatchEntry, BatchKind, Failure, QueryParameters};
 use runtime::ShardId;
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -145,6 +147,45 @@ impl Shard {
     pub async fn make_superuser(&self, name: &str, password: &str) -> Result<(), Failure> {
         let _pass = self.enter()?;
         Box::pin(execute::access::login::make_superuser(self, name, password)).await
+    }
+
+    /// The groups of addresses, with their ranges.
+    pub async fn cidr_groups(&self) -> Result<BTreeMap<String, Vec<Cidr>>, Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::cidrs::groups(self)).await
+    }
+
+    /// Makes a group of addresses of these ranges, whatever it was before.
+    ///
+    /// # Errors
+    /// All groups together would have too many ranges; the failures of writes.
+    pub async fn set_cidr_group(&self, name: &str, ranges: &[Cidr]) -> Result<(), Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::cidrs::set_group(self, name, ranges)).await
+    }
+
+    /// Drops a group of addresses; whether there was one.
+    pub async fn drop_cidr_group(&self, name: &str) -> Result<bool, Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::cidrs::drop_group(self, name)).await
+    }
+
+    /// The groups of an address.
+    pub async fn cidr_groups_of(&self, address: IpAddr) -> Result<Vec<String>, Failure> {
+        let _pass = self.enter()?;
+        let table = Box::pin(execute::access::cidrs::table(self)).await?;
+        Ok(table.of(address).into_iter().flatten().cloned().collect())
+    }
+
+    /// How often which groups of addresses were let in, by Cassandra's names.
+    pub async fn cidr_accesses(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        self.cidr_counts().await
+    }
+
+    /// Has all cores of this node read roles and groups of addresses again.
+    pub async fn reload_cidr_groups(&self) {
+        self.roles().count_reload();
+        self.forget_roles_here().await;
     }
 
     /// Forgets what this node has read of roles, on all its cores.

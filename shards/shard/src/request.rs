@@ -5,6 +5,7 @@ use crate::roles::Entry;
 use crate::rows::block::RowBlock;
 use model::{ColumnSpec, Consistency, QueryParameters};
 use std::cell::{Cell, RefCell};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,8 @@ impl Session {
 pub struct LoggedIn {
     /// Its name.
     pub name: Rc<str>,
+    /// The address from which the client has connected.
+    pub(crate) address: IpAddr,
     /// The hash of the password that it had then.
     pub(crate) salted_hash: RefCell<Option<String>>,
     /// What was last known of it.

@@ -14,6 +14,7 @@ use runtime::Instant;
 use runtime::gate::Semaphore;
 use runtime::sync::Latch;
 use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
@@ -57,6 +58,10 @@ pub(crate) struct Roles {
     validity: Duration,
     update_interval: Duration,
     entries_max: usize,
+    /// How often each group of addresses was let in (true) and refused.
+    accesses: RefCell<BTreeMap<(bool, String), u64>>,
+    /// How often an operator had the groups read again.
+    reloads: Cell<u64>,
 }
 
 #[derive(Clone, Copy)]
@@ -83,6 +88,8 @@ impl Roles {
             validity,
             update_interval: update_interval.unwrap_or(validity / 2).min(validity / 2),
             entries_max: entries_max.max(1),
+            accesses: RefCell::default(),
+            reloads: Cell::new(0),
         }
     }
 
@@ -173,6 +180,31 @@ impl Roles {
     pub(crate) fn is_barred(&self, address: IpAddr) -> bool {
         let failures = self.failures.borrow().get(&address).copied();
         failures.is_some_and(|known| known.count >= FAILURES_MAX && runtime::now() < known.since.after(FAILURES_WINDOW))
+    }
+
+    /// Counts a login from an address of these groups.
+    pub(crate) fn count_access(&self, is_admitted: bool, groups: Option<&BTreeSet<String>>) {
+        let mut accesses = self.accesses.borrow_mut();
+        let mut count = |group: &str| *accesses.entry((is_admitted, group.to_owned())).or_insert(0) += 1;
+        match groups {
+            None => count("Undefined"),
+            Some(groups) => groups.iter().for_each(|group| count(group)),
+        }
+    }
+
+    /// Counts an operator's request to read the groups of addresses again.
+    pub(crate) fn count_reload(&self) {
+        self.reloads.set(self.reloads.get() + 1);
+    }
+
+    /// What is counted of addresses, by the names of `system_views.cidr_filtering_metrics_counts`.
+    pub(crate) fn accesses(&self) -> BTreeMap<String, u64> {
+        let accesses = self.accesses.borrow();
+        let named = accesses.iter().map(|((is_admitted, group), count)| {
+            let what = if *is_admitted { "accepted" } else { "rejected" };
+            (format!("Number of CIDR accesses {what} from CIDR group - {group}"), *count)
+        });
+        named.chain([("CIDR groups cache reload count".to_owned(), self.reloads.get())]).collect()
     }
 
     /// Counts a failed login.

@@ -255,6 +255,13 @@ fn mistakes_need_no_node() {
         "setmaxhintwindow",
         "getmaxhintwindow",
         "sethintedhandoffthrottlekb",
+        "cidrfilteringstats",
+        "dropcidrgroup",
+        "getcidrgroupsofip",
+        "invalidatecidrpermissionscache",
+        "listcidrgroups",
+        "reloadcidrgroupscache",
+        "updatecidrgroup",
     ] {
         let (exit, out, _) = run(&["help", command]);
         assert_eq!((exit, out), (0, recorded(&format!("help/{command}"))));

@@ -4,7 +4,8 @@ use super::given::Given;
 use super::options::kind;
 use super::{ConfigError, error};
 use model::Consistency;
-use shard::{AccessOptions, Authenticator};
+use serde_norway::Value;
+use shard::{AccessOptions, Authenticator, CidrMode};
 use std::time::Duration;
 
 impl Given {
@@ -28,6 +29,10 @@ impl Given {
         if authorizes_networks && authenticator == Authenticator::AllowAll {
             return error("network_authorizer: AllowAllAuthenticator can't be used with CassandraNetworkAuthorizer");
         }
+        let (cidr_mode, cidr_checks_for_superusers) = self.cidrs()?;
+        if cidr_mode != CidrMode::Off && authenticator == Authenticator::AllowAll {
+            return error("cidr_authorizer: AllowAllAuthenticator can't be used with CassandraCIDRAuthorizer");
+        }
         let duration = |name| self.duration(name);
         let entries = |name| Ok::<_, ConfigError>(self.number(name, 0, i32::MAX as u64)?.map(|count| count as usize));
         let (validity, count) = (|of: Option<Duration>| of.unwrap_or(default.validities[0]), default.entries_max[0]);
@@ -35,6 +40,8 @@ impl Given {
             authenticator,
             authorizes,
             authorizes_networks,
+            cidr_mode,
+            cidr_checks_for_superusers,
             read_level: self.level("auth_read_consistency_level")?.unwrap_or(default.read_level),
             write_level: self.level("auth_write_consistency_level")?.unwrap_or(default.write_level),
             validities: [
@@ -54,6 +61,44 @@ impl Given {
             ],
             default_superuser: self.flag("default_superuser_enabled")?.unwrap_or(default.default_superuser),
         })
+    }
+
+    /// What `cidr_authorizer` says about addresses, and whether it is about those of superusers too.
+    fn cidrs(&self) -> Result<(CidrMode, bool), ConfigError> {
+        const NAME: &str = "cidr_authorizer";
+        if !self.one_of(NAME, ["AllowAllCIDRAuthorizer", "CassandraCIDRAuthorizer"])? {
+            return Ok((CidrMode::Off, false));
+        }
+        let value = self.take(NAME).map(|value| value.as_sequence().and_then(|of| of.first()).unwrap_or(value));
+        let parameters = value.and_then(|value| value.get("parameters"));
+        let parameters = parameters.map(|of| of.as_sequence().and_then(|of| of.first()).unwrap_or(of));
+        let (mut mode, mut superusers) = (CidrMode::Monitor, false);
+        for (name, value) in parameters.and_then(Value::as_mapping).into_iter().flatten() {
+            let name = name.as_str().unwrap_or_default();
+            let text = kind::scalar(value).unwrap_or_default();
+            let wrong = |wanted: &str| error(format!("{NAME}: {name}: {text} is not {wanted}"));
+            match name {
+                "cidr_authorizer_mode" => {
+                    mode = match text.to_ascii_uppercase().as_str() {
+                        "MONITOR" => CidrMode::Monitor,
+                        "ENFORCE" => CidrMode::Enforce,
+                        _ => return wrong("MONITOR or ENFORCE"),
+                    }
+                }
+                "cidr_checks_for_superusers" => match kind::flag(&text) {
+                    Some(flag) => superusers = flag,
+                    None => return wrong("true or false"),
+                },
+                // Groups are read with the roles, so both have no effect.
+                "cidr_groups_cache_refresh_interval" | "ip_cache_max_size" => {
+                    if text.parse::<u32>().is_err() {
+                        return wrong("a number");
+                    }
+                }
+                other => return error(format!("{NAME}: there is no parameter {other}")),
+            }
+        }
+        Ok((mode, superusers))
     }
 
     /// The class that an option names, without its package.
@@ -118,12 +163,33 @@ mod tests {
             ("authenticator", "MutualTlsAuthenticator"),
             ("authenticator", "MutualTlsWithPasswordFallbackAuthenticator"),
             ("authorizer", "Mine"),
-            ("cidr_authorizer", "CassandraCIDRAuthorizer"),
+            ("cidr_authorizer", "Mine"),
             ("role_manager", "Mine"),
         ] {
             let refusal = read(&[&format!("{option}={value}")]).expect_err(value);
             assert!(refusal.starts_with(&format!("{option}: {value} is not supported yet")), "{refusal}");
         }
+    }
+
+    #[test]
+    fn addresses_are_monitored_or_enforced() {
+        let with = |parameters: &str| {
+            let cidrs =
+                format!("cidr_authorizer={{class_name: CassandraCIDRAuthorizer, parameters: {{{parameters}}}}}");
+            read(&["authenticator=PasswordAuthenticator", &cidrs])
+                .map(|options| (options.cidr_mode, options.cidr_checks_for_superusers))
+        };
+        assert_eq!(with(""), Ok((CidrMode::Monitor, false)));
+        let all = "cidr_authorizer_mode: ENFORCE, cidr_checks_for_superusers: true, \
+                   cidr_groups_cache_refresh_interval: 5, ip_cache_max_size: 100";
+        assert_eq!(with(all), Ok((CidrMode::Enforce, true)));
+        assert_eq!(
+            with("cidr_authorizer_mode: x"),
+            Err("cidr_authorizer: cidr_authorizer_mode: x is not MONITOR or ENFORCE".into())
+        );
+        assert_eq!(with("nope: 1"), Err("cidr_authorizer: there is no parameter nope".into()));
+        let refusal = read(&["cidr_authorizer=CassandraCIDRAuthorizer"]).expect_err("refused");
+        assert_eq!(refusal, "cidr_authorizer: AllowAllAuthenticator can't be used with CassandraCIDRAuthorizer");
     }
 
     #[test]

@@ -23,6 +23,18 @@ impl Authenticator {
     }
 }
 
+/// What is done with the addresses from which roles log in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum CidrMode {
+    /// Nothing: `AllowAllCIDRAuthorizer`.
+    #[default]
+    Off,
+    /// They are logged and counted.
+    Monitor,
+    /// Roles are refused from addresses that they are not kept to.
+    Enforce,
+}
+
 /// The options of authentication and authorisation. Defaults are Cassandra's.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AccessOptions {
@@ -32,6 +44,10 @@ pub struct AccessOptions {
     pub authorizes: bool,
     /// `network_authorizer`: whether roles may use only the data centres that they have access to.
     pub authorizes_networks: bool,
+    /// `cidr_authorizer` and its `cidr_authorizer_mode`.
+    pub cidr_mode: CidrMode,
+    /// `cidr_checks_for_superusers` of the `cidr_authorizer`.
+    pub cidr_checks_for_superusers: bool,
     /// `auth_read_consistency_level`.
     pub read_level: Consistency,
     /// `auth_write_consistency_level`.
@@ -52,6 +68,8 @@ impl Default for AccessOptions {
             authenticator: Authenticator::AllowAll,
             authorizes: false,
             authorizes_networks: false,
+            cidr_mode: CidrMode::Off,
+            cidr_checks_for_superusers: false,
             read_level: Consistency::LocalQuorum,
             write_level: Consistency::EachQuorum,
             validities: [Duration::from_secs(2); 3],

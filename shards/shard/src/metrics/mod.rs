@@ -357,8 +357,8 @@ impl Metrics {
         tables.places.iter().flatten().map(|(id, histograms)| (*id, of(histograms))).collect()
     }
 
-    /// The metrics of requests; `prepared`: the number of prepared statements.
-    pub(crate) fn requests(&self, prepared: usize) -> RequestMetrics {
+    /// The metrics of requests; `prepared`: the number of prepared statements; `cidr_accesses`: of logins.
+    pub(crate) fn requests(&self, prepared: usize, cidr_accesses: BTreeMap<String, u64>) -> RequestMetrics {
         let now = runtime::now();
         RequestMetrics {
             logged_batches: self.logged_batches.distribution(now),
@@ -369,6 +369,7 @@ impl Metrics {
             prepared_evicted: self.prepared_evicted.get(),
             prepared: prepared as u64,
             running: self.running.list(),
+            cidr_accesses,
         }
     }
 }
@@ -419,6 +420,8 @@ pub struct RequestMetrics {
     pub prepared: u64,
     /// Requests under way.
     pub running: Vec<RunningRequest>,
+    /// Logins by the groups of their addresses, by the names of `system_views.cidr_filtering_metrics_counts`.
+    pub cidr_accesses: BTreeMap<String, u64>,
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::ports::{Activity, Observation};
 use crate::shard_state::Shard;
 use model::Failure;
 use runtime::ShardId;
+use std::collections::BTreeMap;
 
 impl Shard {
     /// The values of some measures for every table that was used, summed over all cores.
@@ -37,6 +38,17 @@ impl Shard {
     pub(crate) async fn request_metrics(&self) -> Result<Vec<RequestMetrics>, Failure> {
         let pick = |reply| if let MetricsReply::Requests(metrics) = reply { Some(*metrics) } else { None };
         gather(self, || MetricsRequest::Requests, pick).await
+    }
+
+    /// What all cores have counted of addresses, by the names of `system_views.cidr_filtering_metrics_counts`.
+    pub(crate) async fn cidr_counts(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let mut sum = BTreeMap::new();
+        for metrics in self.request_metrics().await? {
+            for (name, count) in metrics.cidr_accesses {
+                *sum.entry(name).or_insert(0) += count;
+            }
+        }
+        Ok(sum)
     }
 
     /// The clients of every core, in the order of the shards.
@@ -68,7 +80,7 @@ pub(crate) fn answer(shard: &Shard, request: MetricsRequest) -> Reply {
         MetricsRequest::Tables(measures) => MetricsReply::Tables(shard.metrics().tables(&measures)),
         MetricsRequest::Requests => {
             let prepared = shard.prepared().borrow().count();
-            MetricsReply::Requests(Box::new(shard.metrics().requests(prepared)))
+            MetricsReply::Requests(Box::new(shard.metrics().requests(prepared, shard.roles().accesses())))
         }
         MetricsRequest::Shard => MetricsReply::Shard(Box::new(of_shard(shard))),
     })

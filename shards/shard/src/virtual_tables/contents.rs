@@ -65,7 +65,9 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         }
         ("system_views", "caches") => CACHES.iter().for_each(|name| push_cache(rows, name)),
         ("system_views", "cidr_filtering_metrics_counts") => {
-            rows.push([("name", text("CIDR groups cache reload count")), ("value", bigint(0))]);
+            for (name, count) in shard.cidr_counts().await? {
+                rows.push([("name", text(&name)), ("value", bigint(count))]);
+            }
         }
         ("system_views", "cidr_filtering_metrics_latencies") => {
             for name in CIDR_LATENCIES {

@@ -1,5 +1,6 @@
 //! What a role may do, and the decision whether it may.
 
+use super::cidr::CidrGroups;
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::HashMap;
@@ -47,6 +48,8 @@ pub struct RoleGrants {
     pub data_centers: Option<BTreeSet<String>>,
     /// The groups of addresses from which it may log in; `None`: all addresses.
     pub cidr_groups: Option<BTreeSet<String>>,
+    /// All groups of addresses, if they matter to the role.
+    pub address_groups: CidrGroups,
 }
 
 impl RoleGrants {

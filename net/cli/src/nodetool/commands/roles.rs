@@ -12,7 +12,20 @@ const fn flag(names: &'static [&'static str], about: &'static str) -> Choice {
     Choice { names, value: None, about }
 }
 
+const fn plain(name: &'static str, about: &'static str) -> Command {
+    Command { name, about, options: &[], arguments: None, arguments_max: 0 }
+}
+
+const fn of_one(name: &'static str, about: &'static str, title: &'static str, argument: &'static str) -> Command {
+    let arguments = Arguments { synopsis: title, title, about: argument };
+    Command { name, about, options: &[], arguments: Some(arguments), arguments_max: 1 }
+}
+
+const UPDATE: &str = "[<cidrGroup> <cidr> ...]";
+const UPDATE_ABOUT: &str = "Requires a cidr group name, followed by one or more CIDRs separated by space";
+
 pub(super) const COMMANDS: &[Command] = &[
+    plain("cidrfilteringstats", "Print statistics on CIDR filtering"),
     Command {
         name: "createsuperuser",
         about: "Make a role that may do everything and log in; its password is read from standard input",
@@ -20,6 +33,14 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments: Some(Arguments { synopsis: "<name>", title: "<name>", about: "The name of the role" }),
         arguments_max: 1,
     },
+    of_one("dropcidrgroup", "Drop an existing cidr group", "<cidrGroup>", "Requires a cidr group name"),
+    of_one(
+        "getcidrgroupsofip",
+        "Print CIDR groups associated with given IP",
+        "<IP address>",
+        "Requires IP address as a string",
+    ),
+    invalidate("invalidatecidrpermissionscache", "Invalidate the cidr permissions cache"),
     invalidate("invalidatecredentialscache", "Invalidate the credentials cache"),
     invalidate("invalidatenetworkpermissionscache", "Invalidate the network permissions cache"),
     Command {
@@ -59,4 +80,21 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 1,
     },
     invalidate("invalidaterolescache", "Invalidate the roles cache"),
+    of_one(
+        "listcidrgroups",
+        "List existing cidr groups",
+        "[<cidrGroup>]",
+        "LIST operation can be invoked with or without cidr group name",
+    ),
+    plain(
+        "reloadcidrgroupscache",
+        "Reload CIDR groups cache with latest entries in cidr_groups table, when CIDR authorizer is enabled",
+    ),
+    Command {
+        name: "updatecidrgroup",
+        about: "Insert/Update a cidr group",
+        options: &[],
+        arguments: Some(Arguments { synopsis: UPDATE, title: UPDATE, about: UPDATE_ABOUT }),
+        arguments_max: usize::MAX,
+    },
 ];

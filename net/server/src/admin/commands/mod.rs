@@ -1,6 +1,7 @@
 //! nodetool's commands, each of which appends to `out` what it prints.
 
 mod certificates;
+mod cidrs;
 mod client_stats;
 mod compact;
 mod compaction;
@@ -76,6 +77,13 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         | "invalidatenetworkpermissionscache"
         | "invalidatepermissionscache"
         | "invalidaterolescache" => roles::invalidate(node).await,
+        "cidrfilteringstats" => cidrs::statistics(node, out).await,
+        "dropcidrgroup" => cidrs::drop(node, request, out).await,
+        "getcidrgroupsofip" => cidrs::of_address(node, request, out).await,
+        "invalidatecidrpermissionscache" => cidrs::invalidate(node, request, out).await,
+        "listcidrgroups" => cidrs::list(node, request, out).await,
+        "reloadcidrgroupscache" => cidrs::reload(node, out).await,
+        "updatecidrgroup" => cidrs::update(node, request).await,
         "reloadssl" => certificates::reload(node).await,
         "flush" => flush::flush(node, request).await,
         "compact" => compact::compact(node, request).await,

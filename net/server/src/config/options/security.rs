@@ -14,7 +14,13 @@ pub(super) const KEYS: &[Key] = &[
     read("authorizer", CLASS, "", "AllowAllAuthorizer or CassandraAuthorizer"),
     refused("role_manager", CLASS, "", ROLES).takes(&["CassandraRoleManager"]),
     read("network_authorizer", CLASS, "", "AllowAllNetworkAuthorizer or CassandraNetworkAuthorizer"),
-    refused("cidr_authorizer", CLASS, "", "addresses of clients are not filtered").takes(&["AllowAllCIDRAuthorizer"]),
+    read(
+        "cidr_authorizer",
+        CLASS,
+        "",
+        "AllowAllCIDRAuthorizer or CassandraCIDRAuthorizer; of its parameters the caches have no effect: groups are read \
+         with the roles",
+    ),
     refused("internode_authenticator", CLASS, "", "other nodes are not authenticated")
         .takes(&["AllowAllInternodeAuthenticator"]),
     refused("crypto_provider", CLASS, "", "`ring` encrypts").takes(&["DefaultCryptoProvider", "JREProvider"]),

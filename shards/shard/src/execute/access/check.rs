@@ -3,6 +3,7 @@
 //! What the session's role may do is usually known, and then nothing is awaited or allocated. Where clients need not
 //! log in nothing is looked at.
 
+use super::cidrs;
 use super::load::{entry, refresh_if_due};
 use crate::request::{LoggedIn, Session};
 use crate::roles::Entry;
@@ -11,11 +12,17 @@ use crate::statements::{MaskedStatement, Statement};
 use cql::plan::{Plan, required_by_definition};
 use model::access::{Permission, Required};
 use model::{ErrorCode, Failure};
+use std::net::IpAddr;
 use std::rc::Rc;
 
 /// The failure for a session that lacks a permission, or that may not do anything any more.
 pub(crate) fn unauthorized(text: impl Into<String>) -> Failure {
     Failure::new(ErrorCode::Unauthorized, text.into())
+}
+
+/// The failure for a role that is used from an address that it is not kept to.
+pub(crate) fn no_access_from(address: IpAddr) -> Failure {
+    unauthorized(format!("You do not have access from this IP {address}"))
 }
 
 /// Fails if a session may not run a statement.
@@ -138,6 +145,9 @@ pub(crate) fn still_valid(shard: &Shard, user: &LoggedIn, entry: &Entry) -> Resu
     {
         let center = &shard.config().data_center;
         return Err(unauthorized(format!("You do not have access to this datacenter ({center})")));
+    }
+    if !cidrs::may_access(shard, grants, user.address) {
+        return Err(no_access_from(user.address));
     }
     Ok(())
 }

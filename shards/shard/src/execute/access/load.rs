@@ -1,6 +1,8 @@
 //! A role with all that it has, from the tables of `system_auth` or from what this core has read lately.
 
+use super::cidrs;
 use super::store::{is_true, rows, text_of, texts_of};
+use crate::config::CidrMode;
 use crate::roles::Entry;
 use crate::shard_state::Shard;
 use model::access::{Permission, Resource, RoleGrants, RoleRecord, RoleWalk};
@@ -75,6 +77,13 @@ async fn grants_of(shard: &Shard, role: &str) -> Result<RoleGrants, Failure> {
     }
     if shard.config().access.authorizes_networks {
         grants.data_centers = data_centers_of(shard, role).await?;
+    }
+    let mode = shard.config().access.cidr_mode;
+    if mode != CidrMode::Off {
+        grants.cidr_groups = cidrs::of_role(shard, role).await?;
+        if grants.cidr_groups.is_some() || mode == CidrMode::Monitor {
+            grants.address_groups = cidrs::table(shard).await?;
+        }
     }
     Ok(grants)
 }

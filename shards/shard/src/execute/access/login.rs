@@ -8,6 +8,8 @@
 //! Invariants: an unknown name and a wrong password take the same steps and give the same text; at most
 //! [`crate::roles::FAILURES_MAX`] failures of an address are hashed on a core within a window.
 
+use super::check::no_access_from;
+use super::cidrs;
 use super::load::{DEFAULT_SUPERUSER, entry};
 use super::store::{read, write_at};
 use crate::request::LoggedIn;
@@ -45,8 +47,12 @@ pub(crate) async fn log_in(shard: &Shard, address: IpAddr, name: &str, password:
     if !grants.can_login {
         return Err(bad_credentials(format!("{name} is not permitted to log in")));
     }
+    if !cidrs::admits(shard, name, grants, address) {
+        return Err(no_access_from(address));
+    }
     Ok(LoggedIn {
         name: name.into(),
+        address,
         salted_hash: RefCell::new(grants.salted_hash.clone()),
         known: RefCell::new(Some(entry)),
     })

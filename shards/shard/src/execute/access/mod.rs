@@ -5,6 +5,7 @@
 //! | `store` | statements of this program about the tables of `system_auth` |
 //! | `load` | a role with all that it has, from those tables |
 //! | `login` | names and passwords |
+//! | `cidrs` | groups of addresses, and from which of them a role may log in |
 //! | `check` | whether a session may run a statement |
 //! | `statements` | statements about roles, permissions and identities: what they need, and what is checked |
 //! | `roles`, `permissions` | what these change |
@@ -15,6 +16,7 @@
 //! and fails the request; passwords and hashes reach no text.
 
 pub(crate) mod check;
+pub(crate) mod cidrs;
 mod listing;
 mod load;
 pub(crate) mod login;

@@ -1,9 +1,11 @@
 //! Changes of roles, their members and identities in the tables of `system_auth`, and telling all cores of all nodes.
 
+use super::cidrs;
 use super::load::{closure, record};
 use super::login::hash_of;
 use super::permissions;
 use super::store::{change, rows, set_of, text_of};
+use crate::config::CidrMode;
 use crate::messages::{Reply, Request};
 use crate::peer::head::Head;
 use crate::ports::PeerLane;
@@ -54,6 +56,9 @@ pub(super) async fn create(shard: &Shard, name: &str, options: &RoleOptions) -> 
     if shard.config().access.authorizes_networks {
         set_centers(shard, name, options.data_centers.as_ref().unwrap_or(&AllowedSet::All)).await?;
     }
+    if shard.config().access.cidr_mode != CidrMode::Off {
+        cidrs::set_of_role(shard, name, options.cidr_groups.as_ref().unwrap_or(&AllowedSet::All)).await?;
+    }
     tell_all(shard).await;
     Ok(())
 }
@@ -82,6 +87,9 @@ pub(super) async fn alter(shard: &Shard, name: &str, options: &RoleOptions) -> R
     }
     if let (Some(allowed), true) = (&options.data_centers, shard.config().access.authorizes_networks) {
         set_centers(shard, name, allowed).await?;
+    }
+    if let (Some(allowed), true) = (&options.cidr_groups, shard.config().access.cidr_mode != CidrMode::Off) {
+        cidrs::set_of_role(shard, name, allowed).await?;
     }
     tell_all(shard).await;
     Ok(hash)

@@ -4,7 +4,7 @@
 use super::check::{of_session, unauthorized};
 use super::listing::{self, Listed};
 use super::load::record;
-use super::{login, permissions, roles};
+use super::{cidrs, login, permissions, roles};
 use crate::request::{Response, Rows, Session};
 use crate::roles::Entry;
 use crate::shard_state::Shard;
@@ -197,16 +197,15 @@ pub(super) async fn exists(shard: &Shard, resource: &Resource) -> Result<bool, F
     })
 }
 
-fn check_options(shard: &Shard, options: &RoleOptions) -> Result<(), Failure> {
+async fn check_options(shard: &Shard, options: &RoleOptions) -> Result<(), Failure> {
     if options.custom {
         return Err(Failure::invalid(NO_OPTIONS));
     }
     if options.hashed_password.as_ref().is_some_and(|hash| !login::is_hash(&hash.0)) {
         return Err(Failure::invalid(BAD_HASH));
     }
-    Ok(())
-        .and_then(|()| check_centers(shard, options.data_centers.as_ref()))
-        .and_then(|()| check_cidrs(options.cidr_groups.as_ref()))
+    check_centers(shard, options.data_centers.as_ref())?;
+    cidrs::check(shard, options.cidr_groups.as_ref()).await
 }
 
 fn check_centers(shard: &Shard, allowed: Option<&AllowedSet>) -> Result<(), Failure> {
@@ -224,13 +223,6 @@ fn check_centers(shard: &Shard, allowed: Option<&AllowedSet>) -> Result<(), Fail
     }
 }
 
-/// There are no groups of addresses.
-fn check_cidrs(allowed: Option<&AllowedSet>) -> Result<(), Failure> {
-    let Some(AllowedSet::Some(groups)) = allowed else { return Ok(()) };
-    let text = format!("Invalid CIDR group(s): [{}]. Available CIDR Groups are: []", joined(groups));
-    Err(Failure::invalid(text))
-}
-
 fn joined(names: &BTreeSet<String>) -> String {
     names.iter().map(String::as_str).collect::<Vec<_>>().join(", ")
 }
@@ -246,7 +238,7 @@ async fn create(
     if options.superuser == Some(true) && !asker.is_superuser() {
         return Err(unauthorized("Only superusers can create a role with superuser status"));
     }
-    check_options(shard, options)?;
+    check_options(shard, options).await?;
     if name.is_empty() {
         return Err(Failure::invalid("Role name can't be an empty string"));
     }
@@ -291,7 +283,7 @@ async fn alter(
             asker.ensure_privileges(Permission::Alter, &Resource::Role(name.to_owned()))?;
         }
     }
-    check_options(shard, options)?;
+    check_options(shard, options).await?;
     if *options == RoleOptions::default() {
         return Err(Failure::invalid("ALTER [ROLE|USER] can't be empty"));
     }
