@@ -26,6 +26,15 @@ pub struct Secured {
     pub peer_certificates: Vec<CertificateDer<'static>>,
 }
 
+impl Secured {
+    /// The URIs that the peer's own certificate names as its subject; `None` if it has shown none, or none that can be
+    /// read.
+    pub fn peer_uris(&self) -> Option<Vec<String>> {
+        let certificate = webpki::EndEntityCert::try_from(self.peer_certificates.first()?).ok()?;
+        Some(certificate.valid_uri_names().map(str::to_owned).collect())
+    }
+}
+
 pub(crate) struct Session(RefCell<State>);
 
 struct State {

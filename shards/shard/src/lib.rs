@@ -131,6 +131,15 @@ impl Shard {
         Box::pin(execute::access::login::log_in(self, address, name, password)).await
     }
 
+    /// Logs a client in whose certificate has an identity.
+    ///
+    /// # Errors
+    /// Bad credentials, with Cassandra's texts.
+    pub async fn log_in_by_certificate(&self, address: IpAddr, identity: String) -> Result<LoggedIn, Failure> {
+        let _pass = self.enter()?;
+        Box::pin(execute::access::login::log_in_by_certificate(self, address, identity)).await
+    }
+
     /// Makes the role `cassandra` with that password, if there are no roles.
     pub async fn make_default_superuser(&self) -> Result<(), Failure> {
         let _pass = self.enter()?;

@@ -36,6 +36,8 @@ pub struct LoggedIn {
     pub name: Rc<str>,
     /// The address from which the client has connected.
     pub(crate) address: IpAddr,
+    /// The identity of the certificate that has shown who it is; `None` if a password has.
+    pub(crate) identity: Option<String>,
     /// The hash of the password that it had then.
     pub(crate) salted_hash: RefCell<Option<String>>,
     /// What was last known of it.

@@ -4,7 +4,7 @@ use super::given::Given;
 use super::options::kind;
 use super::{ConfigError, error};
 use model::Consistency;
-use serde_norway::Value;
+use serde_norway::Mapping;
 use shard::{AccessOptions, Authenticator, CidrMode};
 use std::time::Duration;
 
@@ -14,12 +14,18 @@ impl Given {
         let authenticator = match self.class("authenticator")?.as_deref() {
             None | Some("AllowAllAuthenticator") => Authenticator::AllowAll,
             Some("PasswordAuthenticator") => Authenticator::Password,
+            Some("MutualTlsAuthenticator") => Authenticator::MutualTls,
+            Some("MutualTlsWithPasswordFallbackAuthenticator") => Authenticator::MutualTlsWithPasswordFallback,
             Some(other) => {
                 return error(format!(
-                    "authenticator: {other} is not supported yet, only AllowAllAuthenticator or PasswordAuthenticator"
+                    "authenticator: {other} is not supported yet, only AllowAllAuthenticator, PasswordAuthenticator, \
+                     MutualTlsAuthenticator or MutualTlsWithPasswordFallbackAuthenticator"
                 ));
             }
         };
+        if authenticator.takes_certificates() {
+            self.check_certificates()?;
+        }
         let authorizes = self.one_of("authorizer", ["AllowAllAuthorizer", "CassandraAuthorizer"])?;
         if authorizes && authenticator == Authenticator::AllowAll {
             return error("authorizer: AllowAllAuthenticator can't be used with CassandraAuthorizer");
@@ -69,11 +75,8 @@ impl Given {
         if !self.one_of(NAME, ["AllowAllCIDRAuthorizer", "CassandraCIDRAuthorizer"])? {
             return Ok((CidrMode::Off, false));
         }
-        let value = self.take(NAME).map(|value| value.as_sequence().and_then(|of| of.first()).unwrap_or(value));
-        let parameters = value.and_then(|value| value.get("parameters"));
-        let parameters = parameters.map(|of| of.as_sequence().and_then(|of| of.first()).unwrap_or(of));
         let (mut mode, mut superusers) = (CidrMode::Monitor, false);
-        for (name, value) in parameters.and_then(Value::as_mapping).into_iter().flatten() {
+        for (name, value) in self.parameters(NAME).into_iter().flatten() {
             let name = name.as_str().unwrap_or_default();
             let text = kind::scalar(value).unwrap_or_default();
             let wrong = |wanted: &str| error(format!("{NAME}: {name}: {text} is not {wanted}"));
@@ -99,6 +102,43 @@ impl Given {
             }
         }
         Ok((mode, superusers))
+    }
+
+    /// The parameters of the class that an option names.
+    fn parameters(&self, name: &'static str) -> Option<&Mapping> {
+        let value = self.take(name)?;
+        let parameters = value.as_sequence().and_then(|of| of.first()).unwrap_or(value).get("parameters")?;
+        parameters.as_sequence().and_then(|of| of.first()).unwrap_or(parameters).as_mapping()
+    }
+
+    /// What authenticators need that take certificates.
+    fn check_certificates(&self) -> Result<(), ConfigError> {
+        const NAME: &str = "authenticator";
+        const VALIDATOR: &str = "validator_class_name";
+        let mut validator = None;
+        for (name, value) in self.parameters(NAME).into_iter().flatten() {
+            match name.as_str().unwrap_or_default() {
+                VALIDATOR => validator = kind::scalar(value),
+                other => return error(format!("{NAME}: there is no parameter {other}")),
+            }
+        }
+        match validator.as_deref().map(kind::last_word) {
+            None => return error("authenticator.parameters.validator_class_name is not set"),
+            Some("SpiffeCertificateValidator") => {}
+            Some(other) => {
+                return error(format!(
+                    "{NAME}: {VALIDATOR}: {other} is not supported yet, only SpiffeCertificateValidator"
+                ));
+            }
+        }
+        let is_on = |name| Ok::<_, ConfigError>(self.flag(name)?.unwrap_or(false));
+        if !is_on("client_encryption_options.enabled")? || !is_on("client_encryption_options.require_client_auth")? {
+            return error(
+                "MutualTlsAuthenticator requires client_encryption_options.enabled to be true & \
+                 client_encryption_options.require_client_auth to be true",
+            );
+        }
+        Ok(())
     }
 
     /// The class that an option names, without its package.
@@ -159,16 +199,29 @@ mod tests {
             read(&["authorizer=CassandraAuthorizer"]).expect_err("refused"),
             "authorizer: AllowAllAuthenticator can't be used with CassandraAuthorizer"
         );
-        for (option, value) in [
-            ("authenticator", "MutualTlsAuthenticator"),
-            ("authenticator", "MutualTlsWithPasswordFallbackAuthenticator"),
-            ("authorizer", "Mine"),
-            ("cidr_authorizer", "Mine"),
-            ("role_manager", "Mine"),
-        ] {
+        for (option, value) in
+            [("authenticator", "Mine"), ("authorizer", "Mine"), ("cidr_authorizer", "Mine"), ("role_manager", "Mine")]
+        {
             let refusal = read(&[&format!("{option}={value}")]).expect_err(value);
             assert!(refusal.starts_with(&format!("{option}: {value} is not supported yet")), "{refusal}");
         }
+    }
+
+    #[test]
+    fn certificates_need_a_validator_and_clients_that_show_them() {
+        let class = "class_name: MutualTlsAuthenticator";
+        let with = |parameters: &str, more: &[&str]| {
+            let authenticator = format!("authenticator={{{class}, parameters: {{{parameters}}}}}");
+            read(&[&[authenticator.as_str()], more].concat()).map(|options| options.authenticator)
+        };
+        const SPIFFE: &str = "validator_class_name: org.apache.cassandra.auth.SpiffeCertificateValidator";
+        let unset = "authenticator.parameters.validator_class_name is not set";
+        assert_eq!(with("", &[]), Err(unset.into()));
+        assert!(
+            with("validator_class_name: Mine", &[]).is_err_and(|error| error.contains("Mine is not supported yet"))
+        );
+        let unencrypted = with(SPIFFE, &[]).expect_err("refused");
+        assert!(unencrypted.starts_with("MutualTlsAuthenticator requires client_encryption_options.enabled"));
     }
 
     #[test]

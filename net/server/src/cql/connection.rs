@@ -11,7 +11,7 @@ use crate::cql::context::Context;
 use crate::cql::handshake::{LOWEST_VERSION, Startup};
 use crate::cql::request_memory::Share;
 use runtime::gate::Semaphore;
-use shard::{Authenticator, Client, Session};
+use shard::{Client, Session};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -155,9 +155,9 @@ impl Connection {
         self.compression.set(startup.compression);
         let segmented = to.version >= Version::V5;
         let authenticator = self.context.config.node.access.authenticator;
-        let answer = |out: &mut Vec<u8>| match authenticator {
-            Authenticator::AllowAll => response::ready(out, to),
-            asking => response::authenticate(out, to, &format!("{PACKAGE}.{}", asking.class())),
+        let answer = |out: &mut Vec<u8>| match self.awaits_login() {
+            false => response::ready(out, to),
+            true => response::authenticate(out, to, &format!("{PACKAGE}.{}", authenticator.class())),
         };
         if segmented || startup.compression.is_none() {
             self.stream.write(answer);

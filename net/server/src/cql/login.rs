@@ -1,10 +1,12 @@
-//! SASL PLAIN, the way in which clients log in: a token holds an identity to act for (which is ignored, as in
-//! Cassandra), the name of a role and its password, each after a NUL but the first.
+//! The ways in which clients log in: the certificate of a connection, whose subject is a SPIFFE URI, and SASL PLAIN. A
+//! token of the latter holds an identity to act for (which is ignored, as in Cassandra), the name of a role and its
+//! password, each after a NUL but the first.
 //!
 //! Invariants: texts are Cassandra's and do not show passwords.
 
 use crate::cql::connection::Connection;
 use model::{ErrorCode, Failure};
+use shard::Authenticator;
 
 /// The name and the password of a token.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,6 +23,30 @@ pub(crate) async fn with_token(connection: &Connection, token: Option<&[u8]>) ->
     connection.session.user.replace(Some(user));
     Ok(())
 }
+
+/// Logs the client in by the certificate that it has shown, if certificates say who clients are. Without one it may
+/// still log in by name and password, where that is allowed.
+pub(crate) async fn with_certificate(connection: &Connection) -> Result<(), Failure> {
+    let authenticator = connection.context.config.node.access.authenticator;
+    let shown = connection.secured.as_ref().filter(|secured| !secured.peer_certificates.is_empty());
+    let failure = |text: &'static str| Err(Failure::new(ErrorCode::BadCredentials, text));
+    let secured = match (authenticator, shown) {
+        (Authenticator::AllowAll | Authenticator::Password, _) => return Ok(()),
+        (Authenticator::MutualTlsWithPasswordFallback, None) => return Ok(()),
+        (Authenticator::MutualTls, None) => return failure("Invalid or not supported certificate"),
+        (_, Some(secured)) => secured,
+    };
+    let uris = secured.peer_uris().unwrap_or_default();
+    let Some(identity) = uris.into_iter().find(|uri| uri.starts_with(SPIFFE)) else {
+        return failure("Unable to extract Spiffe from the certificate");
+    };
+    let user = connection.context.shard.log_in_by_certificate(connection.peer().ip(), identity).await?;
+    connection.session.user.replace(Some(user));
+    Ok(())
+}
+
+/// How the identities begin that certificates have.
+const SPIFFE: &str = "spiffe://";
 
 /// Reads a token from its end, as Cassandra does: the password is what follows the last NUL.
 fn decoded(token: &[u8]) -> Result<Credentials<'_>, Failure> {

@@ -130,6 +130,11 @@ impl Receiver<'_> {
             match dispatch::decode(connection, &envelope) {
                 Ok(Request::Startup(options)) => match Startup::check(version, &options) {
                     Ok(startup) => {
+                        if let Err(failure) = login::with_certificate(connection).await {
+                            connection.context.metrics.errors.increment();
+                            connection.send(|out| response::error(out, to, &[], &failure));
+                            continue;
+                        }
                         let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string()));
                         connection.agree(&startup, options.collect(), to);
                         self.registry.note_client(version, connection.peer().ip());

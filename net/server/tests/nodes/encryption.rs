@@ -2,6 +2,7 @@
 
 use super::*;
 use server::config::{ClientEncryption, InternodeEncryption, ServerEncryption};
+use shard::Authenticator;
 use std::path::Path;
 use tls::{ClientAuth, ClientContext, Encryption, Format, Secret, Source};
 
@@ -211,5 +212,57 @@ fn silent_and_noisy_strangers_keep_no_client_out_and_are_closed() {
             while let Ok(Some(_)) = stream.recv().await {}
         }
         assert!(runtime::now().since(began) < Duration::from_secs(12), "all of them are closed in time");
+    });
+}
+
+/// A node with roles whose clients may show certificates.
+fn mutual(authenticator: Authenticator, encryption: Encryption) -> Config {
+    let required = tls::Options { client_auth: ClientAuth::Required, ..options(inline(pem!("node"))) };
+    let mut config = config(ONE);
+    config.client_encryption = ClientEncryption { encryption, options: required, ..ClientEncryption::default() };
+    config.node.access.authenticator = authenticator;
+    config.node.access.authorizes = true;
+    config.node.access.default_superuser = true;
+    config
+}
+
+/// A context that shows a certificate.
+fn showing(pem: &str) -> ClientContext {
+    let trusted = tls::certificates_of_pem(pem!("ca").as_bytes()).expect("certificates");
+    let own = tls::Credentials::of_pem(pem.as_bytes(), None).expect("credentials");
+    ClientContext::trusting(Some(own), Some(trusted)).expect("a context")
+}
+
+#[test]
+fn certificates_log_in_as_the_roles_of_their_identities() {
+    let mut sim = Sim::new(64, Options { buggify: false, ..Options::default() });
+    let config = mutual(Authenticator::MutualTlsWithPasswordFallback, Encryption::Optional);
+    assert_eq!(start(&mut sim, ONE, 2, config), []);
+    run(&mut sim, || async {
+        const IDENTITY: &str = "spiffe://helenus.test/client";
+        let connect = async |pem| Client::connect_encrypted(at(ONE, 9042), 5, &showing(pem)).await;
+        let refusal = |answer: std::io::Result<Client>| answer.err().map(|error| error.to_string()).unwrap_or_default();
+        let unknown = format!("Certificate identity '{IDENTITY}' not authorized");
+        let refused = refusal(connect(pem!("client")).await);
+        assert!(refused.contains(&unknown), "{refused}");
+        let mut root = Client::connect_as(at(ONE, 9042), 5, "cassandra", "cassandra").await.expect("by password");
+        query(&mut root, "CREATE ROLE app WITH LOGIN = true").await;
+        query(&mut root, "GRANT SELECT ON system_auth.roles TO app").await;
+        query(&mut root, &format!("ADD IDENTITY '{IDENTITY}' TO ROLE 'app'")).await;
+        let mut app = connect(pem!("client")).await.expect("by certificate");
+        const READ: &str = "SELECT role FROM system_auth.roles";
+        assert_eq!(query(&mut app, READ).await.rows.len(), 2);
+        let refused = app.query("CREATE ROLE x", &QueryOptions::default()).await.expect_err("it has no permission");
+        assert!(format!("{refused:?}").contains("User app does not have sufficient privileges"), "{refused:?}");
+        // A certificate without a SPIFFE URI has no identity.
+        let refused = refusal(connect(pem!("node")).await);
+        assert!(refused.contains("Unable to extract Spiffe from the certificate"), "{refused}");
+        // What is dropped counts on open connections.
+        query(&mut root, &format!("DROP IDENTITY '{IDENTITY}'")).await;
+        runtime::sleep(Duration::from_secs(1)).await;
+        let refused = app.query(READ, &QueryOptions::default()).await.expect_err("the identity is gone");
+        assert!(format!("{refused:?}").contains(&unknown), "{refused:?}");
+        let refused = refusal(connect(pem!("client")).await);
+        assert!(refused.contains(&unknown), "{refused}");
     });
 }

@@ -11,6 +11,10 @@ pub enum Authenticator {
     AllowAll,
     /// With the name of a role and its password.
     Password,
+    /// With a certificate whose identity belongs to a role.
+    MutualTls,
+    /// With a certificate, or without one by name and password.
+    MutualTlsWithPasswordFallback,
 }
 
 impl Authenticator {
@@ -19,7 +23,16 @@ impl Authenticator {
         match self {
             Authenticator::AllowAll => "AllowAllAuthenticator",
             Authenticator::Password => "PasswordAuthenticator",
+            Authenticator::MutualTls => "MutualTlsAuthenticator",
+            Authenticator::MutualTlsWithPasswordFallback => "MutualTlsWithPasswordFallbackAuthenticator",
         }
+    }
+}
+
+impl Authenticator {
+    /// Whether clients show who they are by certificates.
+    pub fn takes_certificates(self) -> bool {
+        matches!(self, Authenticator::MutualTls | Authenticator::MutualTlsWithPasswordFallback)
     }
 }
 

@@ -40,6 +40,8 @@ pub struct RoleGrants {
     pub is_superuser: bool,
     /// The hash of its own password.
     pub salted_hash: Option<String>,
+    /// The identities of certificates with which clients log in as it.
+    pub identities: BTreeSet<String>,
     /// The role itself and all that it has, directly or by others.
     pub roles: BTreeSet<String>,
     /// What is granted to any of these roles.

@@ -10,7 +10,13 @@ const TOGETHER: &str = "with those of the other caches of roles: the smallest co
 const A_SECOND: &str = "at most 1s, and with those of the other caches of roles: the shortest counts";
 
 pub(super) const KEYS: &[Key] = &[
-    read("authenticator", CLASS, "", "AllowAllAuthenticator or PasswordAuthenticator"),
+    read(
+        "authenticator",
+        CLASS,
+        "",
+        "AllowAllAuthenticator, PasswordAuthenticator, MutualTlsAuthenticator or \
+         MutualTlsWithPasswordFallbackAuthenticator, these two with SpiffeCertificateValidator",
+    ),
     read("authorizer", CLASS, "", "AllowAllAuthorizer or CassandraAuthorizer"),
     refused("role_manager", CLASS, "", ROLES).takes(&["CassandraRoleManager"]),
     read("network_authorizer", CLASS, "", "AllowAllNetworkAuthorizer or CassandraNetworkAuthorizer"),

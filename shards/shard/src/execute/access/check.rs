@@ -136,7 +136,11 @@ pub(crate) fn still_valid(shard: &Shard, user: &LoggedIn, entry: &Entry) -> Resu
     if !grants.can_login {
         return Err(unauthorized(format!("{name} is not permitted to log in")));
     }
-    if *user.salted_hash.borrow() != grants.salted_hash {
+    if let Some(identity) = &user.identity {
+        if !grants.identities.contains(identity) {
+            return Err(unauthorized(format!("Certificate identity '{identity}' not authorized")));
+        }
+    } else if *user.salted_hash.borrow() != grants.salted_hash {
         return Err(unauthorized(format!("The password of {name} has changed since this connection has logged in")));
     }
     if let Some(centers) = &grants.data_centers

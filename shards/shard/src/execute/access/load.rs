@@ -1,7 +1,7 @@
 //! A role with all that it has, from the tables of `system_auth` or from what this core has read lately.
 
-use super::cidrs;
 use super::store::{is_true, rows, text_of, texts_of};
+use super::{cidrs, roles};
 use crate::config::CidrMode;
 use crate::roles::Entry;
 use crate::shard_state::Shard;
@@ -74,6 +74,9 @@ async fn grants_of(shard: &Shard, role: &str) -> Result<RoleGrants, Failure> {
                 }
             }
         }
+    }
+    if shard.config().access.authenticator.takes_certificates() {
+        grants.identities = roles::identities_of(shard, role).await?;
     }
     if shard.config().access.authorizes_networks {
         grants.data_centers = data_centers_of(shard, role).await?;

@@ -1,4 +1,4 @@
-//! Logging in with the name of a role and its password, and hashes of passwords.
+//! Logging in with the name of a role and its password, or with a certificate, and hashes of passwords.
 //!
 //! 1. Too many failures of an address: refused, nothing is hashed.
 //! 2. The role is read. If there is none, or it has no password, a hash that no password has takes its place.
@@ -11,14 +11,16 @@
 use super::check::no_access_from;
 use super::cidrs;
 use super::load::{DEFAULT_SUPERUSER, entry};
+use super::roles::role_of;
 use super::store::{read, write_at};
 use crate::request::LoggedIn;
-use crate::roles::VerifiedPassword;
+use crate::roles::{Entry, VerifiedPassword};
 use crate::shard_state::Shard;
 use model::{Consistency, ErrorCode, Failure};
 use sha2::{Digest, Sha256};
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::rc::Rc;
 
 /// Cassandra's default: 2^10 rounds.
 const COST: u32 = 10;
@@ -44,18 +46,42 @@ pub(crate) async fn log_in(shard: &Shard, address: IpAddr, name: &str, password:
         shard.roles().note_failure(address);
         return Err(bad_credentials(format!("Provided username {name} and/or password are incorrect")));
     }
+    logged_in(shard, address, name, None, entry)
+}
+
+/// Logs a client in whose certificate has an identity.
+///
+/// # Errors
+/// Bad credentials, with Cassandra's texts; the failures of reads if roles cannot be read.
+pub(crate) async fn log_in_by_certificate(
+    shard: &Shard,
+    address: IpAddr,
+    identity: String,
+) -> Result<LoggedIn, Failure> {
+    let Some(role) = role_of(shard, &identity).await? else {
+        return Err(bad_credentials(format!("Certificate identity '{identity}' not authorized")));
+    };
+    let entry = entry(shard, &role).await?;
+    logged_in(shard, address, &role, Some(identity), entry)
+}
+
+/// Lets a client in that has shown who it is, if its role may log in from where it is.
+fn logged_in(
+    shard: &Shard,
+    address: IpAddr,
+    name: &str,
+    identity: Option<String>,
+    entry: Rc<Entry>,
+) -> Result<LoggedIn, Failure> {
+    let grants = &entry.grants;
     if !grants.can_login {
         return Err(bad_credentials(format!("{name} is not permitted to log in")));
     }
     if !cidrs::admits(shard, name, grants, address) {
         return Err(no_access_from(address));
     }
-    Ok(LoggedIn {
-        name: name.into(),
-        address,
-        salted_hash: RefCell::new(grants.salted_hash.clone()),
-        known: RefCell::new(Some(entry)),
-    })
+    let salted_hash = RefCell::new(grants.salted_hash.clone());
+    Ok(LoggedIn { name: name.into(), address, identity, salted_hash, known: RefCell::new(Some(entry)) })
 }
 
 async fn is_right(shard: &Shard, name: &str, password: &str, hash: &str) -> Result<bool, Failure> {

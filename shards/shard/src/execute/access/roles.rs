@@ -4,7 +4,7 @@ use super::cidrs;
 use super::load::{closure, record};
 use super::login::hash_of;
 use super::permissions;
-use super::store::{change, rows, set_of, text_of};
+use super::store::{Row, change, rows, set_of, text_of};
 use crate::config::CidrMode;
 use crate::messages::{Reply, Request};
 use crate::peer::head::Head;
@@ -16,6 +16,7 @@ use cql::ast::{AllowedSet, RoleOptions};
 use model::Failure;
 use model::access::{Resource, RoleRecord};
 use runtime::sync::join_all;
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 /// How often a password can be changed.
@@ -126,10 +127,8 @@ pub(super) async fn drop(shard: &Shard, name: &str, known: &RoleRecord) -> Resul
     for parent in &known.member_of {
         change(shard, REMOVE_MEMBER, &[parent.as_bytes(), role]).await?;
     }
-    for row in rows(shard, IDENTITIES, &[]).await? {
-        if let (Some(identity), true) = (text_of(row.first()), text_of(row.get(1)).as_deref() == Some(name)) {
-            change(shard, DROP_IDENTITY, &[identity.as_bytes()]).await?;
-        }
+    for identity in identities_of(shard, name).await? {
+        change(shard, DROP_IDENTITY, &[identity.as_bytes()]).await?;
     }
     change(shard, DROP_CENTERS, &[Resource::Role(name.to_owned()).name().as_bytes()]).await?;
     change(shard, DROP_CIDRS, &[role]).await?;
@@ -163,19 +162,36 @@ pub(super) async fn revoke(shard: &Shard, role: &str, from: &str) -> Result<(), 
     Ok(())
 }
 
+/// The role that an identity belongs to.
+pub(super) async fn role_of(shard: &Shard, identity: &str) -> Result<Option<String>, Failure> {
+    let found = rows(shard, IDENTITY, &[identity.as_bytes()]).await?;
+    Ok(found.first().and_then(|row| text_of(row.first())))
+}
+
 /// Whether an identity is known.
 pub(super) async fn has_identity(shard: &Shard, identity: &str) -> Result<bool, Failure> {
-    Ok(!rows(shard, IDENTITY, &[identity.as_bytes()]).await?.is_empty())
+    Ok(role_of(shard, identity).await?.is_some())
+}
+
+/// The identities of a role.
+pub(super) async fn identities_of(shard: &Shard, role: &str) -> Result<BTreeSet<String>, Failure> {
+    let of_role = |row: &Row| text_of(row.get(1)).as_deref() == Some(role);
+    let all = rows(shard, IDENTITIES, &[]).await?;
+    Ok(all.iter().filter(|row| of_role(row)).filter_map(|row| text_of(row.first())).collect())
 }
 
 /// Lets an identity log in as a role.
 pub(super) async fn add_identity(shard: &Shard, identity: &str, role: &str) -> Result<(), Failure> {
-    change(shard, ADD_IDENTITY, &[identity.as_bytes(), role.as_bytes()]).await
+    change(shard, ADD_IDENTITY, &[identity.as_bytes(), role.as_bytes()]).await?;
+    tell_all(shard).await;
+    Ok(())
 }
 
 /// Forgets an identity.
 pub(super) async fn drop_identity(shard: &Shard, identity: &str) -> Result<(), Failure> {
-    change(shard, DROP_IDENTITY, &[identity.as_bytes()]).await
+    change(shard, DROP_IDENTITY, &[identity.as_bytes()]).await?;
+    tell_all(shard).await;
+    Ok(())
 }
 
 impl Shard {
