@@ -2,18 +2,19 @@
 //!
 //! A decision needs three things, in this order:
 //! 1. promises of a majority of the replicas that there are (SERIAL), or of those in this data centre (LOCAL_SERIAL).
-//!    While the partition gets other replicas, all take part by which data is read now or is going to be read; then so
-//!    many are needed that these have one in common with each majority of both;
+//!    While the partition gets other replicas, all take part by which data is read now or is going to be read, and a
+//!    majority of either is needed ([`Quorum`]);
 //! 2. a read at QUORUM or LOCAL_QUORUM, which goes by the replication factor;
 //! 3. for a change, the outcome written at the level of the commit ([`CasPlan::check_commit`]).
 //!
 //! Cassandra tests the third only when the change is decided, and so tells a client that a change was refused which
 //! happens nevertheless. Here it is tested before anything is proposed.
 
+use super::quorum::{Quorum, Votes};
 use super::tally::timed_out_text;
 use crate::consistency::{Requirement, number, unavailable};
 use crate::placement::{Replica, Replicas};
-use crate::topology::{LiveNodes, NodeIndex};
+use crate::topology::LiveNodes;
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure};
 use smallvec::SmallVec;
@@ -35,10 +36,8 @@ pub struct CasPlan {
     serial: Consistency,
     /// The live replicas that take part.
     participants: SmallVec<[Replica; 3]>,
-    /// How many replicas there are, alive or not.
-    replicas: u32,
-    /// How many of them must agree.
-    needed: u32,
+    /// Who must agree, by number: of those that take part first, then of the others.
+    quorum: Quorum,
     commit: Requirement,
     /// Why the outcome of a change cannot be written.
     commit_refused: Option<Box<Failure>>,
@@ -56,21 +55,26 @@ impl CasPlan {
         live: &LiveNodes,
     ) -> Result<CasPlan, Failure> {
         let (levels, topology) = (replicas.keyspace().levels(), replicas.keyspace().topology());
-        let quorum = levels.required_by_read(serial);
-        let takes_part = |replica: &Replica| quorum.counts(topology.data_center_of(replica.node));
-        let natural = replicas.natural().filter(takes_part).count() as u32;
-        let all = natural + replicas.pending().filter(takes_part).count() as u32;
+        let read = levels.required_by_read(serial);
         let next = replicas.next();
-        let there = |node: &&NodeIndex| quorum.counts(topology.data_center_of(**node));
-        let later = next.as_ref().map_or(natural, |next| next.nodes.iter().filter(there).count() as u32);
-        let needed = deciding(all, natural, later);
-        let participants: SmallVec<[Replica; 3]> =
-            replicas.written().filter(takes_part).filter(|replica| live.contains(replica.node)).collect();
-        if participants.len() < needed as usize {
+        let takes_part = |replica: &Replica| read.counts(topology.data_center_of(replica.node));
+        let votes = |replica: &Replica| Votes {
+            now: u32::from(replicas.nodes().contains(&replica.node)),
+            next: next.as_ref().map_or(0, |next| u32::from(next.nodes.contains(&replica.node))),
+        };
+        let is_alive = |replica: &Replica| live.contains(replica.node);
+        let participants: SmallVec<[Replica; 3]> = replicas.written().filter(takes_part).filter(is_alive).collect();
+        let dead = replicas.written().filter(takes_part).filter(|replica| !is_alive(replica));
+        let quorum = Quorum::of(participants.iter().copied().chain(dead).map(|replica| votes(&replica)));
+        let mut alive = Votes::default();
+        participants.iter().for_each(|replica| alive += votes(replica));
+        if !quorum.is_met_by(alive) {
+            let (needed, is_now) = (quorum.needed(), alive.now < quorum.needed().now);
+            let (required, alive) = if is_now { (needed.now, alive.now) } else { (needed.next, alive.next) };
             let text = format!("Cannot achieve consistency level {}", serial.name());
-            return Err(unavailable(serial, text, needed, participants.len()));
+            return Err(unavailable(serial, text, required, alive as usize));
         }
-        quorum.check_alive(levels, topology, replicas.nodes(), live)?;
+        read.check_alive(levels, topology, replicas.nodes(), live)?;
         let commit = levels.required(commit);
         let can_commit = commit.check_alive(levels, topology, replicas.nodes(), live).and_then(|()| match &next {
             Some(next) => match next.needed(commit, topology) {
@@ -80,7 +84,7 @@ impl CasPlan {
             None => Ok(()),
         });
         let commit_refused = can_commit.err().map(Box::new);
-        Ok(CasPlan { serial, participants, replicas: all, needed, commit, commit_refused })
+        Ok(CasPlan { serial, participants, quorum, commit, commit_refused })
     }
 
     /// A decision that changes nothing, so that the read that follows it sees all earlier ones. Fails as
@@ -97,7 +101,7 @@ impl CasPlan {
     /// The replica that decides alone, if there is no other one.
     pub fn only(&self) -> Option<Replica> {
         match self.participants[..] {
-            [only] if self.replicas == 1 => Some(only),
+            [only] if self.replicas() == 1 => Some(only),
             _ => None,
         }
     }
@@ -114,12 +118,18 @@ impl CasPlan {
 
     /// How many replicas there are, alive or not.
     pub fn replicas(&self) -> usize {
-        self.replicas as usize
+        self.quorum.replicas()
     }
 
-    /// How many of them must agree to decide: a majority, or more while some are pending.
+    /// Who of them must agree to decide.
+    pub fn quorum(&self) -> &Quorum {
+        &self.quorum
+    }
+
+    /// How many must agree, as clients are told: of the larger set while replicas change.
     pub fn needed(&self) -> usize {
-        self.needed as usize
+        let needed = self.quorum.needed();
+        needed.now.max(needed.next) as usize
     }
 
     /// How many of them must have the outcome before the client is answered.
@@ -184,16 +194,8 @@ impl CasPlan {
     }
 
     fn majority(&self) -> i32 {
-        number(self.needed)
+        number(self.needed() as u32)
     }
-}
-
-/// How many of `all` replicas must agree, of which `natural` are those by which data is read now and `next` those by
-/// which it is going to be read. What they decide must be known to every majority of either.
-fn deciding(all: u32, natural: u32, next: u32) -> u32 {
-    // Without replicas nobody reads.
-    let next = if next == 0 { natural } else { next };
-    (all / 2 + 1).max(all - natural / 2).max(all - next / 2)
 }
 
 #[cfg(test)]

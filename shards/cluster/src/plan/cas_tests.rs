@@ -126,25 +126,27 @@ fn only_one_replica_decides_alone() {
     assert!(again.check_commit().is_err(), "two cannot have it");
 }
 
-/// Majorities of three replicas and of the one that follows them need not meet.
+/// Majorities of three replicas and of the one that follows them need not meet, so both are needed.
 #[test]
-fn d2_a_decision_is_known_to_every_majority_before_and_after_a_change() {
-    for all in 1..=8_u32 {
-        for (natural, next) in (1..=all).flat_map(|natural| (1..=all).map(move |next| (natural, next))) {
-            let needed = deciding(all, natural, next);
-            for majority in [all / 2 + 1, natural / 2 + 1, next / 2 + 1] {
-                assert!(needed <= all && needed + majority > all, "{needed} of {all}, {natural} and then {next}");
-            }
-        }
-    }
+fn d2_a_majority_of_before_and_one_of_after_a_change_decide() {
     let topology = Rc::new(topology(&NODES, 1));
-    let live = LiveNodes::of(&topology, |_| true);
-    let needed = |now: &str, next: &str| {
+    let plan = |now: &str, next: &str, dead: &[u16]| {
         let of = |factor| [("replication_factor", factor)];
         let table = changing(&topology, ("SimpleStrategy", &of(now)), ("SimpleStrategy", &of(next)));
-        let plan = CasPlan::of_read(Consistency::Serial, table.replicas(Token(3), &[]), &live).expect("alive");
-        (plan.replicas(), plan.needed())
+        let live = LiveNodes::of(&topology, |node| !dead.contains(&node.0));
+        CasPlan::of_read(Consistency::Serial, table.replicas(Token(3), &[]), &live)
     };
-    assert_eq!((needed("3", "1"), needed("1", "3")), ((3, 3), (3, 3)));
-    assert_eq!((needed("3", "2"), needed("5", "3"), needed("3", "5")), ((3, 2), (5, 4), (5, 4)));
+    let needed = |now, next| {
+        let plan = plan(now, next, &[]).expect("alive");
+        let needed = plan.quorum().needed();
+        (plan.replicas(), needed.now, needed.next)
+    };
+    assert_eq!((needed("3", "1"), needed("1", "3")), ((3, 2, 1), (3, 1, 2)));
+    assert_eq!((needed("3", "2"), needed("5", "3"), needed("3", "5")), ((3, 2, 2), (5, 3, 2), (5, 2, 3)));
+    // The replicas of the token are the nodes 3, 1 and 4, in this order.
+    let widened = plan("1", "3", &[1]).expect("the only one and one of the others are alive");
+    assert_eq!((widened.participants().len(), widened.replicas(), widened.needed()), (2, 3, 2));
+    let told = |dead: &[u16]| refusal(plan("1", "3", dead).expect_err("too few")).1;
+    let unavailable = |required, alive| Detail::Unavailable { consistency: Consistency::Serial, required, alive };
+    assert_eq!((told(&[3]), told(&[1, 4])), (unavailable(1, 0), unavailable(2, 1)));
 }

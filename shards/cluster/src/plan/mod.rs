@@ -24,6 +24,7 @@
 
 mod batch_log;
 mod cas;
+mod quorum;
 mod range;
 mod read;
 mod relay;
@@ -34,6 +35,7 @@ mod write;
 
 pub use batch_log::BatchLogStrategy;
 pub use cas::{CasPlan, CasProgress};
+pub use quorum::{Quorum, Votes};
 pub use range::RangePiece;
 pub use read::{Form, NextRead, PartitionReadPlan};
 pub use relay::{RELAYED_MAX, Relay};

@@ -9,6 +9,7 @@ use crate::messages::data::{FragmentRequest, ListRead, ListsByRow};
 use crate::replica::{self, list_reads};
 use crate::shard_state::Shard;
 use cluster::placement::Replica;
+use cluster::plan::{Quorum, Votes};
 use cluster::topology::Topology;
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
@@ -86,10 +87,10 @@ impl RowSource {
 pub(crate) struct Fastest {
     /// The nodes by which they were chosen.
     pub(crate) topology: Rc<Topology>,
-    /// The replicas, all of which are asked.
+    /// The replicas, all of which are asked: the first ones of `quorum`.
     pub(crate) replicas: SmallVec<[Replica; 3]>,
-    /// How many must answer.
-    pub(crate) needed: usize,
+    /// Who of them must answer.
+    pub(crate) quorum: Quorum,
     /// Until when.
     pub(crate) deadline: Instant,
     /// A read that as many as needed have answered already, and their answers.
@@ -105,25 +106,33 @@ impl Fastest {
 
     /// What as many replicas as needed have of a request.
     async fn fragments(&self, shard: &Shard, request: &FragmentRequest) -> Result<Vec<FragmentBlock>, Failure> {
-        let mut open: Vec<_> =
-            self.replicas.iter().map(|replica| Box::pin(self.ask(shard, *replica, request))).collect();
-        let mut blocks = Vec::with_capacity(self.needed);
+        let asked = |(at, replica): (usize, &Replica)| (at, Box::pin(self.ask(shard, *replica, request)));
+        let mut open: Vec<_> = self.replicas.iter().enumerate().map(asked).collect();
+        let mut blocks = Vec::with_capacity(self.replicas.len());
+        let mut answered = Votes::default();
         loop {
             let answer = std::future::poll_fn(|context| {
-                for at in 0..open.len() {
-                    if let Poll::Ready(answer) = open[at].as_mut().poll(context) {
-                        drop(open.swap_remove(at));
-                        return Poll::Ready(answer);
+                for place in 0..open.len() {
+                    if let Poll::Ready(answer) = open[place].1.as_mut().poll(context) {
+                        return Poll::Ready((open.swap_remove(place).0, answer));
                     }
                 }
                 Poll::Pending
             });
             match answer.await {
-                Ok(block) => blocks.push(block),
-                Err(failure) if blocks.len() + open.len() < self.needed => return Err(failure),
-                Err(_) => {}
+                (at, Ok(block)) => {
+                    blocks.push(block);
+                    answered += self.quorum.votes_of(at);
+                }
+                (_, Err(failure)) => {
+                    let mut most = answered;
+                    open.iter().for_each(|(at, _)| most += self.quorum.votes_of(*at));
+                    if !self.quorum.is_met_by(most) {
+                        return Err(failure);
+                    }
+                }
             }
-            if blocks.len() == self.needed {
+            if self.quorum.is_met_by(answered) {
                 return Ok(blocks);
             }
         }

@@ -157,7 +157,7 @@ async fn round(
     let first = ballot(&shard, scope, None);
     let in_steps = runtime::fault::buggify("paxos in steps");
     let (mut proposer, mut command) = match in_steps {
-        true => Proposer::<Update>::begin(plan.replicas(), plan.commits_needed(), first),
+        true => Proposer::<Update>::begin(plan.quorum().clone(), plan.commits_needed(), first),
         false => Proposer::alone(first),
     };
     let mut at = Ballot::new(0, scope, 0);
@@ -178,7 +178,7 @@ async fn round(
                     Ok(promise) => proposer.promised(0, ballot, promise),
                     Err(failure) => {
                         error = Some(failure);
-                        proposer.failed(ballot)
+                        proposer.failed(0, ballot)
                     }
                 }
             }
@@ -199,10 +199,10 @@ async fn round(
                     false => acceptor.settle(&proposal).await,
                 };
                 match answer {
-                    Ok(answer) => proposer.accepted(proposal.ballot, answer),
+                    Ok(answer) => proposer.accepted(0, proposal.ballot, answer),
                     Err(failure) => {
                         error = Some(failure);
-                        proposer.failed(proposal.ballot)
+                        proposer.failed(0, proposal.ballot)
                     }
                 }
             }
@@ -211,10 +211,10 @@ async fn round(
                     progress.set(Some(CasProgress::Committing));
                 }
                 match acceptor.commit(&proposal).await {
-                    Ok(()) => proposer.committed(proposal.ballot),
+                    Ok(()) => proposer.committed(0, proposal.ballot),
                     Err(failure) => {
                         tracing::warn!(%failure, "a decided change waits for the next round of its partition");
-                        proposer.failed(proposal.ballot)
+                        proposer.failed(0, proposal.ballot)
                     }
                 }
             }

@@ -10,13 +10,15 @@
 //!    all rounds.
 //! 5. Commit: what a majority has accepted is sent to all.
 //!
-//! With a single replica steps 4 and 5 are one: what it accepts is decided.
+//! With a single replica steps 4 and 5 are one: what it accepts is decided. While replicas change, a majority means one
+//! of those before and one of those after the change ([`Quorum`]).
 //!
 //! Invariants: an answer to another ballot or step is ignored; a proposal that a replica may have accepted, but no
 //! majority has, is reported as unknown, never as failed.
 
 use crate::paxos::ballot::Ballot;
 use crate::paxos::{Acceptance, Promise, Proposal};
+use cluster::plan::{Quorum, Votes};
 
 /// What the caller must do next. Answers are passed to the methods of [`Proposer`].
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -74,49 +76,62 @@ enum Purpose {
 
 enum Phase<U> {
     Preparing { promised: Vec<(usize, Option<Ballot>)>, accepted: Option<Proposal<U>>, committed: Option<Proposal<U>> },
-    Repairing { ballot: Ballot, have: usize, left: usize },
+    Repairing { ballot: Ballot, have: Votes, left: Vec<usize> },
     Reading,
-    Proposing { proposal: Proposal<U>, purpose: Purpose, accepted: usize },
-    Committing { proposal: Proposal<U>, purpose: Purpose, committed: usize },
+    Proposing { proposal: Proposal<U>, purpose: Purpose },
+    Committing { proposal: Proposal<U>, purpose: Purpose },
     Ended,
+}
+
+/// Some of the replicas.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    count: usize,
+    votes: Votes,
+}
+
+impl Tally {
+    fn add(&mut self, votes: Votes) {
+        self.count += 1;
+        self.votes += votes;
+    }
 }
 
 /// One round about one partition; the module's head has the steps.
 pub(crate) struct Proposer<U> {
-    replicas: usize,
-    /// How many of them must agree.
-    needed: usize,
+    /// The replicas, and who of them must agree.
+    quorum: Quorum,
     /// Replicas that must have a commit before the client is answered.
     commits_wanted: usize,
     /// Whether the only replica commits what it accepts in the same step.
     settles: bool,
     ballot: Ballot,
+    /// Replicas that did what the current or the last step needs.
+    done: Tally,
     /// Replicas that did not do what the current step needs.
-    lost: usize,
-    failed: usize,
+    lost: Tally,
+    /// Those of them that gave no answer.
+    failed: Tally,
     /// The highest ballot for which a replica refused.
     highest: Ballot,
-    /// Replicas that did what the current or the last step needs.
-    received: usize,
     /// How often the round had to begin again.
     contentions: u16,
     phase: Phase<U>,
 }
 
 impl<U: Clone> Proposer<U> {
-    /// A proposer for `replicas` replicas, of which `commits_wanted` must have a commit before the client is answered;
-    /// also returns its first command.
-    pub(crate) fn begin(replicas: usize, commits_wanted: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
+    /// A proposer for the replicas of `quorum`, of which `commits_wanted` must have a commit before the client is
+    /// answered; also returns its first command.
+    pub(crate) fn begin(quorum: Quorum, commits_wanted: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
         let mut proposer = Proposer {
-            replicas,
-            needed: replicas / 2 + 1,
-            commits_wanted: commits_wanted.min(replicas),
+            commits_wanted: commits_wanted.min(quorum.replicas()),
+            quorum,
             settles: false,
             ballot,
-            lost: 0,
-            failed: 0,
+            done: Tally::default(),
+            lost: Tally::default(),
+            failed: Tally::default(),
             highest: ballot,
-            received: 0,
             contentions: 0,
             phase: Phase::Ended,
         };
@@ -124,15 +139,9 @@ impl<U: Clone> Proposer<U> {
         (proposer, command)
     }
 
-    /// A proposer for `replicas` replicas, of which `needed` must agree: a majority at least.
-    pub(crate) fn begin_with(replicas: usize, needed: usize, ballot: Ballot) -> (Proposer<U>, Command<U>) {
-        let (proposer, command) = Proposer::begin(replicas, needed, ballot);
-        (Proposer { needed: needed.max(proposer.needed), ..proposer }, command)
-    }
-
     /// A proposer for a single replica, which accepts and commits in one step.
     pub(crate) fn alone(ballot: Ballot) -> (Proposer<U>, Command<U>) {
-        let (proposer, command) = Proposer::begin(1, 1, ballot);
+        let (proposer, command) = Proposer::begin(Quorum::majority_of(1), 1, ballot);
         (Proposer { settles: true, ..proposer }, command)
     }
 
@@ -156,28 +165,23 @@ impl<U: Clone> Proposer<U> {
 
     /// How many replicas have done what the step under way needs, or the last one if the round is over.
     pub(crate) fn received(&self) -> usize {
-        self.received
+        self.done.count
     }
 
     fn enter(&mut self, phase: Phase<U>) {
         if !matches!(phase, Phase::Ended) {
-            self.received = 0;
+            self.done = Tally::default();
         }
-        (self.lost, self.failed, self.phase) = (0, 0, phase);
+        (self.lost, self.failed, self.phase) = (Tally::default(), Tally::default(), phase);
     }
 
-    fn majority(&self) -> usize {
-        self.needed
-    }
-
-    /// Whether the replicas that are left are fewer than `wanted`.
-    fn out_of_reach(&self, wanted: usize) -> bool {
-        self.replicas - self.lost < wanted
+    /// Whether enough replicas have done what the step under way needs.
+    fn is_agreed(&self) -> bool {
+        self.quorum.is_met_by(self.done.votes)
     }
 
     /// Takes a replica's answer to [`Command::Prepare`].
     pub(crate) fn promised(&mut self, replica: usize, ballot: Ballot, answer: Promise<U>) -> Option<Command<U>> {
-        let majority = self.majority();
         let Phase::Preparing { promised, accepted, committed } = &mut self.phase else { return None };
         if ballot != self.ballot {
             return None;
@@ -185,16 +189,16 @@ impl<U: Clone> Proposer<U> {
         match answer {
             Promise::Refused(latest) => {
                 self.highest = self.highest.max(latest);
-                return self.lost_one();
+                return self.lost_one(replica);
             }
             Promise::Promised { accepted: theirs, committed: last } => {
-                self.received += 1;
+                self.done.add(self.quorum.votes_of(replica));
                 promised.push((replica, last.as_ref().map(|proposal| proposal.ballot)));
                 *accepted = later(accepted.take(), theirs);
                 *committed = later(committed.take(), last);
             }
         }
-        if promised.len() < majority {
+        if !self.quorum.is_met_by(self.done.votes) {
             return None;
         }
         let (accepted, committed, promised) = (accepted.take(), committed.take(), std::mem::take(promised));
@@ -206,8 +210,9 @@ impl<U: Clone> Proposer<U> {
         let missing: Vec<usize> =
             promised.iter().filter(|(_, known)| *known < last).map(|(replica, _)| *replica).collect();
         if let (Some(proposal), false) = (committed, missing.is_empty()) {
-            let (have, left) = (promised.len() - missing.len(), missing.len());
-            self.enter(Phase::Repairing { ballot: proposal.ballot, have, left });
+            let mut have = self.done.votes;
+            missing.iter().for_each(|replica| have -= self.quorum.votes_of(*replica));
+            self.enter(Phase::Repairing { ballot: proposal.ballot, have, left: missing.clone() });
             return Some(Command::Commit { proposal, to: missing });
         }
         self.enter(Phase::Reading);
@@ -219,72 +224,67 @@ impl<U: Clone> Proposer<U> {
         let Phase::Reading = self.phase else { return None };
         Some(match update {
             Some(update) => self.propose(Some(update), Purpose::Own),
-            None if self.replicas == 1 => self.over(RoundEnd::Unchanged),
+            None if self.quorum.replicas() == 1 => self.over(RoundEnd::Unchanged),
             None => self.propose(None, Purpose::Order),
         })
     }
 
     fn propose(&mut self, update: Option<U>, purpose: Purpose) -> Command<U> {
         let proposal = Proposal { ballot: self.ballot, update };
-        self.enter(Phase::Proposing { proposal: proposal.clone(), purpose, accepted: 0 });
+        self.enter(Phase::Proposing { proposal: proposal.clone(), purpose });
         Command::Propose(proposal)
     }
 
     /// Takes a replica's answer to [`Command::Propose`].
-    pub(crate) fn accepted(&mut self, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
-        let majority = self.majority();
-        let Phase::Proposing { accepted, .. } = &mut self.phase else { return None };
-        if ballot != self.ballot {
+    pub(crate) fn accepted(&mut self, replica: usize, ballot: Ballot, answer: Acceptance) -> Option<Command<U>> {
+        if ballot != self.ballot || !matches!(self.phase, Phase::Proposing { .. }) {
             return None;
         }
         match answer {
-            Acceptance::Accepted => {
-                self.received += 1;
-                *accepted += 1;
-            }
+            Acceptance::Accepted => self.done.add(self.quorum.votes_of(replica)),
             Acceptance::Refused(latest) => {
                 self.highest = self.highest.max(latest);
-                return self.lost_one();
+                return self.lost_one(replica);
             }
         }
-        let done = *accepted;
-        if done < majority {
+        if !self.is_agreed() {
             // The other replicas cannot make a majority any more.
-            let unknown = self.out_of_reach(majority);
-            return unknown.then(|| self.over(RoundEnd::Unknown { accepted: done }));
+            let unknown = !self.quorum.may_lack(self.lost.votes);
+            return unknown.then(|| self.over(RoundEnd::Unknown { accepted: self.done.count }));
         }
-        let Phase::Proposing { proposal, purpose, .. } = std::mem::replace(&mut self.phase, Phase::Ended) else {
+        let Phase::Proposing { proposal, purpose } = std::mem::replace(&mut self.phase, Phase::Ended) else {
             return None;
         };
         if purpose == Purpose::Order {
             return Some(self.over(RoundEnd::Unchanged));
         }
-        self.enter(Phase::Committing { proposal: proposal.clone(), purpose, committed: 0 });
+        self.enter(Phase::Committing { proposal: proposal.clone(), purpose });
         if self.settles {
-            return self.committed(ballot);
+            return self.committed(replica, ballot);
         }
-        Some(Command::Commit { proposal, to: (0..self.replicas).collect() })
+        Some(Command::Commit { proposal, to: (0..self.quorum.replicas()).collect() })
     }
 
     /// Takes the news that a replica has the commit of `ballot`.
-    pub(crate) fn committed(&mut self, ballot: Ballot) -> Option<Command<U>> {
-        let majority = self.majority();
+    pub(crate) fn committed(&mut self, replica: usize, ballot: Ballot) -> Option<Command<U>> {
+        let votes = self.quorum.votes_of(replica);
         match &mut self.phase {
             Phase::Repairing { ballot: of, have, left } if *of == ballot => {
-                *have += 1;
-                *left -= 1;
-                if *have < majority {
+                let at = left.iter().position(|awaited| *awaited == replica)?;
+                left.swap_remove(at);
+                *have += votes;
+                if !self.quorum.is_met_by(*have) {
                     return None;
                 }
                 self.enter(Phase::Reading);
                 Some(Command::Read)
             }
-            Phase::Committing { proposal, purpose, committed } if proposal.ballot == ballot => {
-                *committed += 1;
-                let (done, purpose) = (*committed, *purpose);
+            Phase::Committing { proposal, purpose } if proposal.ballot == ballot => {
+                let purpose = *purpose;
+                self.done.add(votes);
                 match purpose {
-                    Purpose::Own if done >= self.commits_wanted => Some(self.over(RoundEnd::Applied)),
-                    Purpose::Finish if done >= majority => Some(self.again()),
+                    Purpose::Own if self.done.count >= self.commits_wanted => Some(self.over(RoundEnd::Applied)),
+                    Purpose::Finish if self.is_agreed() => Some(self.again()),
                     _ => None,
                 }
             }
@@ -293,47 +293,47 @@ impl<U: Clone> Proposer<U> {
     }
 
     /// Takes the news that a replica did not, and will not, answer what was sent with `ballot`.
-    pub(crate) fn failed(&mut self, ballot: Ballot) -> Option<Command<U>> {
-        let majority = self.majority();
+    pub(crate) fn failed(&mut self, replica: usize, ballot: Ballot) -> Option<Command<U>> {
+        let votes = self.quorum.votes_of(replica);
         if let Phase::Repairing { ballot: of, have, left } = &mut self.phase {
-            if *of == ballot {
-                *left -= 1;
-            }
-            return (*have + *left < majority).then(|| self.over(RoundEnd::Unprepared));
+            let at = left.iter().position(|awaited| *of == ballot && *awaited == replica)?;
+            left.swap_remove(at);
+            let mut most = *have;
+            left.iter().for_each(|replica| most += self.quorum.votes_of(*replica));
+            return (!self.quorum.is_met_by(most)).then(|| self.over(RoundEnd::Unprepared));
         }
         if ballot != self.ballot {
             return None;
         }
-        self.failed += 1;
-        self.lost_one()
+        self.failed.add(votes);
+        self.lost_one(replica)
     }
 
     /// Counts one more replica that will not do what the current step needs.
-    fn lost_one(&mut self) -> Option<Command<U>> {
-        self.lost += 1;
-        let wanted = match &self.phase {
-            Phase::Committing { purpose: Purpose::Own, .. } => self.commits_wanted,
-            _ => self.majority(),
+    fn lost_one(&mut self, replica: usize) -> Option<Command<U>> {
+        self.lost.add(self.quorum.votes_of(replica));
+        let replicas = self.quorum.replicas();
+        let may_agree = match &self.phase {
+            Phase::Committing { purpose: Purpose::Own, .. } => replicas - self.lost.count >= self.commits_wanted,
+            _ => self.quorum.may_lack(self.lost.votes),
         };
-        if !self.out_of_reach(wanted) {
+        if may_agree {
             return None;
         }
+        let is_unreached = !self.quorum.may_lack(self.failed.votes);
+        let done = self.done.count;
         Some(match &self.phase {
-            Phase::Preparing { .. } if self.replicas - self.failed < self.majority() => self.over(RoundEnd::Unprepared),
+            Phase::Preparing { .. } if is_unreached => self.over(RoundEnd::Unprepared),
             Phase::Preparing { .. } => self.again(),
             // Refused by every replica, a proposal has no effect; accepted by one, it may win some day.
-            Phase::Proposing { purpose: Purpose::Own, accepted, .. } if *accepted > 0 || self.failed > 0 => {
-                let accepted = *accepted;
-                self.over(RoundEnd::Unknown { accepted })
+            Phase::Proposing { purpose: Purpose::Own, .. } if done > 0 || self.failed.count > 0 => {
+                self.over(RoundEnd::Unknown { accepted: done })
             }
-            Phase::Proposing { .. } if self.replicas - self.failed < self.majority() => self.over(RoundEnd::Unprepared),
+            Phase::Proposing { .. } if is_unreached => self.over(RoundEnd::Unprepared),
             // Replicas that have not answered yet may still accept it.
-            Phase::Proposing { purpose: Purpose::Own, .. } if self.lost < self.replicas => return None,
+            Phase::Proposing { purpose: Purpose::Own, .. } if self.lost.count < replicas => return None,
             Phase::Proposing { .. } => self.again(),
-            Phase::Committing { purpose: Purpose::Own, committed, .. } => {
-                let committed = *committed;
-                self.over(RoundEnd::Uncommitted { committed })
-            }
+            Phase::Committing { purpose: Purpose::Own, .. } => self.over(RoundEnd::Uncommitted { committed: done }),
             Phase::Committing { .. } => self.again(),
             Phase::Repairing { .. } | Phase::Reading | Phase::Ended => return None,
         })

@@ -14,13 +14,13 @@ fn fresh<U>() -> Promise<U> {
 
 #[test]
 fn one_replica_goes_straight_through() {
-    let (mut proposer, command) = Proposer::begin(1, 1, at(5));
+    let (mut proposer, command) = Proposer::begin(Quorum::majority_of(1), 1, at(5));
     assert_eq!(command, Command::Prepare(at(5)));
     assert_eq!(proposer.promised(0, at(5), fresh()), Some(Command::Read));
     let proposal = Proposal { ballot: at(5), update: Some(7) };
     assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal.clone())));
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Commit { proposal, to: vec![0] }));
-    assert_eq!(proposer.committed(at(5)), Some(Command::End(RoundEnd::Applied)));
+    assert_eq!(proposer.accepted(0, at(5), Acceptance::Accepted), Some(Command::Commit { proposal, to: vec![0] }));
+    assert_eq!(proposer.committed(0, at(5)), Some(Command::End(RoundEnd::Applied)));
     assert_eq!(proposer.contentions(), 0);
 }
 
@@ -32,12 +32,12 @@ fn the_only_replica_settles_in_one_step() {
     let promise = Promise::Promised { accepted: Some(left), committed: None };
     let again = Proposal { ballot: at(5), update: Some(3) };
     assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Propose(again)));
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Begin(at(5))));
+    assert_eq!(proposer.accepted(0, at(5), Acceptance::Accepted), Some(Command::Begin(at(5))));
     assert_eq!(proposer.prepare(at(6)), Command::Prepare(at(6)));
     assert_eq!(proposer.promised(0, at(6), fresh()), Some(Command::Read));
     let proposal = Proposal { ballot: at(6), update: Some(7) };
     assert_eq!(proposer.decided(Some(7)), Some(Command::Propose(proposal)));
-    assert_eq!(proposer.accepted(at(6), Acceptance::Accepted), Some(Command::End(RoundEnd::Applied)));
+    assert_eq!(proposer.accepted(0, at(6), Acceptance::Accepted), Some(Command::End(RoundEnd::Applied)));
 }
 
 #[test]
@@ -45,35 +45,38 @@ fn what_the_only_replica_may_have_settled_is_unknown() {
     let (mut proposer, _) = Proposer::alone(at(5));
     proposer.promised(0, at(5), fresh());
     proposer.decided(Some(7));
-    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
+    assert_eq!(proposer.failed(0, at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
     let (mut proposer, _) = Proposer::alone(at(5));
     proposer.promised(0, at(5), fresh());
     proposer.decided(Some(7));
-    assert_eq!(proposer.accepted(at(5), Acceptance::Refused(at(6))), Some(Command::Begin(at(6))));
+    assert_eq!(proposer.accepted(0, at(5), Acceptance::Refused(at(6))), Some(Command::Begin(at(6))));
 }
 
 #[test]
 fn nothing_to_change_is_proposed_to_several_alone() {
-    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    let (mut proposer, _) = Proposer::<u32>::begin(Quorum::majority_of(1), 1, at(5));
     proposer.promised(0, at(5), fresh());
     assert_eq!(proposer.decided(None), Some(Command::End(RoundEnd::Unchanged)));
-    let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
+    let (mut proposer, _) = Proposer::<u32>::begin(Quorum::majority_of(3), 2, at(5));
     assert_eq!(proposer.promised(0, at(5), fresh()), None);
     assert_eq!(proposer.promised(2, at(5), fresh()), Some(Command::Read));
     assert_eq!(proposer.decided(None), Some(Command::Propose(Proposal { ballot: at(5), update: None })));
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::End(RoundEnd::Unchanged)));
+    assert_eq!(proposer.accepted(0, at(5), Acceptance::Accepted), None);
+    assert_eq!(proposer.accepted(2, at(5), Acceptance::Accepted), Some(Command::End(RoundEnd::Unchanged)));
 }
 
 #[test]
 fn what_was_left_is_finished_first() {
-    let (mut proposer, _) = Proposer::begin(1, 1, at(5));
+    let (mut proposer, _) = Proposer::begin(Quorum::majority_of(1), 1, at(5));
     let left = Proposal { ballot: at(4), update: Some(3) };
     let promise = Promise::Promised { accepted: Some(left), committed: None };
     let again = Proposal { ballot: at(5), update: Some(3) };
     assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Propose(again.clone())));
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::Commit { proposal: again, to: vec![0] }));
-    assert_eq!(proposer.committed(at(5)), Some(Command::Begin(at(5))));
+    assert_eq!(
+        proposer.accepted(0, at(5), Acceptance::Accepted),
+        Some(Command::Commit { proposal: again, to: vec![0] })
+    );
+    assert_eq!(proposer.committed(0, at(5)), Some(Command::Begin(at(5))));
     assert_eq!(proposer.prepare(at(6)), Command::Prepare(at(6)));
     assert_eq!(proposer.promised(0, at(5), fresh()), None, "an answer to the ballot before");
     assert_eq!(proposer.promised(0, at(6), fresh()), Some(Command::Read));
@@ -81,7 +84,7 @@ fn what_was_left_is_finished_first() {
 
 #[test]
 fn an_empty_proposal_is_not_worth_finishing() {
-    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    let (mut proposer, _) = Proposer::<u32>::begin(Quorum::majority_of(1), 1, at(5));
     let accepted = Some(Proposal { ballot: at(4), update: None });
     let promise = Promise::Promised { accepted, committed: None };
     assert_eq!(proposer.promised(0, at(5), promise), Some(Command::Read));
@@ -89,23 +92,23 @@ fn an_empty_proposal_is_not_worth_finishing() {
 
 #[test]
 fn who_misses_the_last_commit_gets_it() {
-    let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+    let (mut proposer, _) = Proposer::begin(Quorum::majority_of(3), 2, at(5));
     let last = Proposal { ballot: at(3), update: Some(1) };
     let knows = Promise::Promised { accepted: None, committed: Some(last.clone()) };
     assert_eq!(proposer.promised(1, at(5), knows), None);
     assert_eq!(proposer.promised(2, at(5), fresh()), Some(Command::Commit { proposal: last, to: vec![2] }));
-    assert_eq!(proposer.committed(at(2)), None);
-    assert_eq!(proposer.committed(at(3)), Some(Command::Read));
-    let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+    assert_eq!(proposer.committed(2, at(2)), None);
+    assert_eq!(proposer.committed(2, at(3)), Some(Command::Read));
+    let (mut proposer, _) = Proposer::begin(Quorum::majority_of(3), 2, at(5));
     let last = Proposal { ballot: at(3), update: Some(1) };
     proposer.promised(1, at(5), Promise::Promised { accepted: None, committed: Some(last) });
     proposer.promised(2, at(5), fresh());
-    assert_eq!(proposer.failed(at(3)), Some(Command::End(RoundEnd::Unprepared)));
+    assert_eq!(proposer.failed(2, at(3)), Some(Command::End(RoundEnd::Unprepared)));
 }
 
 #[test]
 fn a_refusal_asks_for_a_higher_ballot() {
-    let (mut proposer, _) = Proposer::<u32>::begin(1, 1, at(5));
+    let (mut proposer, _) = Proposer::<u32>::begin(Quorum::majority_of(1), 1, at(5));
     assert_eq!(proposer.promised(0, at(5), Promise::Refused(at(9))), Some(Command::Begin(at(9))));
     assert_eq!(proposer.contentions(), 1);
 }
@@ -113,7 +116,7 @@ fn a_refusal_asks_for_a_higher_ballot() {
 #[test]
 fn a_proposal_that_some_accepted_is_unknown() {
     let proposing = || {
-        let (mut proposer, _) = Proposer::begin(3, 2, at(5));
+        let (mut proposer, _) = Proposer::begin(Quorum::majority_of(3), 2, at(5));
         proposer.promised(0, at(5), fresh());
         proposer.promised(1, at(5), fresh());
         proposer.decided(Some(1));
@@ -121,31 +124,58 @@ fn a_proposal_that_some_accepted_is_unknown() {
     };
     let refused = || Acceptance::Refused(at(8));
     let mut proposer = proposing();
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), None);
-    assert_eq!(proposer.accepted(at(5), refused()), None);
-    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::End(RoundEnd::Unknown { accepted: 1 })));
+    assert_eq!(proposer.accepted(0, at(5), Acceptance::Accepted), None);
+    assert_eq!(proposer.accepted(1, at(5), refused()), None);
+    assert_eq!(proposer.accepted(2, at(5), refused()), Some(Command::End(RoundEnd::Unknown { accepted: 1 })));
     let mut proposer = proposing();
-    assert_eq!(proposer.accepted(at(5), refused()), None);
-    assert_eq!(proposer.accepted(at(5), refused()), None, "the third may accept it");
-    assert_eq!(proposer.accepted(at(5), Acceptance::Accepted), Some(Command::End(RoundEnd::Unknown { accepted: 1 })));
+    assert_eq!(proposer.accepted(0, at(5), refused()), None);
+    assert_eq!(proposer.accepted(1, at(5), refused()), None, "the third may accept it");
+    assert_eq!(
+        proposer.accepted(2, at(5), Acceptance::Accepted),
+        Some(Command::End(RoundEnd::Unknown { accepted: 1 }))
+    );
     let mut proposer = proposing();
-    proposer.accepted(at(5), refused());
-    proposer.accepted(at(5), refused());
-    assert_eq!(proposer.accepted(at(5), refused()), Some(Command::Begin(at(8))), "refused by all");
+    proposer.accepted(0, at(5), refused());
+    proposer.accepted(1, at(5), refused());
+    assert_eq!(proposer.accepted(2, at(5), refused()), Some(Command::Begin(at(8))), "refused by all");
     let mut proposer = proposing();
-    assert_eq!(proposer.failed(at(5)), None);
-    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
+    assert_eq!(proposer.failed(0, at(5)), None);
+    assert_eq!(proposer.failed(1, at(5)), Some(Command::End(RoundEnd::Unknown { accepted: 0 })));
 }
 
 #[test]
 fn too_few_answers_change_nothing() {
-    let (mut proposer, _) = Proposer::<u32>::begin(3, 2, at(5));
-    assert_eq!(proposer.failed(at(5)), None);
-    assert_eq!(proposer.failed(at(5)), Some(Command::End(RoundEnd::Unprepared)));
+    let (mut proposer, _) = Proposer::<u32>::begin(Quorum::majority_of(3), 2, at(5));
+    assert_eq!(proposer.failed(0, at(5)), None);
+    assert_eq!(proposer.failed(1, at(5)), Some(Command::End(RoundEnd::Unprepared)));
 }
 
-/// The tests keep a counter on three replicas; each proposer adds one to the value that it reads.
-const REPLICAS: usize = 3;
+/// The tests keep a counter on three replicas, the last of which another one is going to replace; each proposer adds
+/// one to the value that it reads.
+const REPLICAS: usize = 4;
+
+/// Who decides before the change.
+fn before() -> Quorum {
+    Quorum::majority_of(REPLICAS - 1)
+}
+
+/// Who decides during the change.
+fn during() -> Quorum {
+    Quorum::of([(1, 1), (1, 1), (1, 0), (0, 1)].map(|(now, next)| Votes { now, next }))
+}
+
+#[test]
+fn a_majority_of_either_set_is_needed_while_replicas_change() {
+    let (mut proposer, _) = Proposer::<u32>::begin(during(), 2, at(5));
+    assert_eq!(proposer.promised(2, at(5), fresh()), None);
+    assert_eq!(proposer.promised(3, at(5), fresh()), None, "two, but one of each");
+    assert_eq!(proposer.promised(0, at(5), fresh()), Some(Command::Read));
+    let (mut proposer, _) = Proposer::<u32>::begin(during(), 2, at(5));
+    assert_eq!(proposer.failed(3, at(5)), None);
+    assert_eq!(proposer.failed(2, at(5)), None, "the two that stay are enough");
+    assert_eq!(proposer.promised(0, at(5), fresh()), None);
+    assert_eq!(proposer.failed(1, at(5)), Some(Command::End(RoundEnd::Unprepared)));
+}
 
 /// A small generator of random numbers.
 struct Dice(u64);
@@ -176,6 +206,7 @@ enum Message {
 /// A client that reads the counter, or adds one to it.
 struct Client {
     proposer: Proposer<u32>,
+    quorum: Quorum,
     adds: bool,
     /// The value that it read.
     read: u32,
@@ -183,7 +214,7 @@ struct Client {
 }
 
 /// One run: clients come one after another and concurrently, and their messages are lost or late.
-fn run(seed: u64) {
+fn run(seed: u64, quorums: &[Quorum]) {
     let mut dice = Dice(seed * 2 + 1);
     let mut replicas: [Replica; REPLICAS] = Default::default();
     let mut clients: Vec<Option<Client>> = Vec::new();
@@ -197,8 +228,9 @@ fn run(seed: u64) {
         if step % 9 == 0 && step < 250 {
             clock += 1 + dice.below(3) as i64;
             let ballot = Ballot::new(clock - dice.below(2) as i64, Scope::Global, (step as u64) << 8);
-            let (proposer, command) = Proposer::begin(REPLICAS, 2, ballot);
-            clients.push(Some(Client { proposer, adds: dice.below(3) > 0, read: 0, began: step }));
+            let quorum = quorums[dice.below(quorums.len() as u64) as usize].clone();
+            let (proposer, command) = Proposer::begin(quorum.clone(), 2, ballot);
+            clients.push(Some(Client { proposer, quorum, adds: dice.below(3) > 0, read: 0, began: step }));
             commands.push((clients.len() - 1, command));
         }
         if !messages.is_empty() {
@@ -228,10 +260,10 @@ fn run(seed: u64) {
             let Some(Some(asker)) = clients.get_mut(client) else { continue };
             let proposer = &mut asker.proposer;
             let command = match answer {
-                None => proposer.failed(ballot),
+                None => proposer.failed(to, ballot),
                 Some((Some(promise), _)) => proposer.promised(to, ballot, promise),
-                Some((_, Some(acceptance))) => proposer.accepted(ballot, acceptance),
-                Some((None, None)) => proposer.committed(ballot),
+                Some((_, Some(acceptance))) => proposer.accepted(to, ballot, acceptance),
+                Some((None, None)) => proposer.committed(to, ballot),
             };
             commands.extend(command.map(|command| (client, command)));
         }
@@ -239,19 +271,26 @@ fn run(seed: u64) {
             let Some(asker) = clients[client].as_mut() else { continue };
             match command {
                 Command::Prepare(ballot) => {
-                    messages.extend((0..REPLICAS).map(|to| (client, to, Message::Prepare(ballot))));
+                    let all = 0..asker.quorum.replicas();
+                    messages.extend(all.map(|to| (client, to, Message::Prepare(ballot))));
                 }
                 Command::Propose(proposal) => {
-                    messages.extend((0..REPLICAS).map(|to| (client, to, Message::Propose(proposal.clone()))));
+                    let all = 0..asker.quorum.replicas();
+                    messages.extend(all.map(|to| (client, to, Message::Propose(proposal.clone()))));
                 }
                 Command::Commit { proposal, to } => {
                     messages.extend(to.into_iter().map(|to| (client, to, Message::Commit(proposal.clone()))));
                 }
                 Command::Read => {
-                    // A read asks two replicas that it chooses.
-                    let without = dice.below(REPLICAS as u64) as usize;
-                    let read = (0..REPLICAS).filter(|replica| *replica != without).map(|at| replicas[at].value).max();
-                    asker.read = read.map_or(0, |(_, value)| value);
+                    // A read asks as many replicas as are needed, in any order.
+                    let mut unread: Vec<usize> = (0..asker.quorum.replicas()).collect();
+                    let (mut votes, mut read) = (Votes::default(), (None, 0));
+                    while !asker.quorum.is_met_by(votes) {
+                        let at = unread.swap_remove(dice.below(unread.len() as u64) as usize);
+                        votes += asker.quorum.votes_of(at);
+                        read = read.max(replicas[at].value);
+                    }
+                    asker.read = read.1;
                     let update = asker.adds.then_some(asker.read + 1);
                     commands.extend(asker.proposer.decided(update).map(|command| (client, command)));
                 }
@@ -300,5 +339,10 @@ fn run(seed: u64) {
 
 #[test]
 fn decisions_of_many_proposers_are_in_one_order_whatever_is_lost() {
-    (0..3000).for_each(run);
+    (0..3000).for_each(|seed| run(seed, &[before()]));
+}
+
+#[test]
+fn decisions_before_and_during_a_change_of_replicas_are_in_one_order() {
+    (0..3000).for_each(|seed| run(seed, &[before(), during()]));
 }

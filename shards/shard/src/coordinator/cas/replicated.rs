@@ -36,7 +36,7 @@ use crate::replica;
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
-use cluster::plan::CasProgress;
+use cluster::plan::{CasProgress, Votes};
 use cluster::topology::Topology;
 use model::failure::{Detail, FailureReason};
 use model::fragment_block::FragmentBlock;
@@ -67,12 +67,12 @@ struct StepUnderWay {
     /// The replicas that have not answered, by their positions in the plan.
     calls: SmallVec<[(usize, StepCall); 3]>,
     /// Replicas that the step would need but that are not alive, and of which the proposer has not been told.
-    dead: usize,
+    dead: SmallVec<[usize; 3]>,
 }
 
 impl StepUnderWay {
     fn new(ballot: Ballot) -> StepUnderWay {
-        StepUnderWay { ballot, calls: SmallVec::new(), dead: 0 }
+        StepUnderWay { ballot, calls: SmallVec::new(), dead: SmallVec::new() }
     }
 
     /// The next answer, and the position of its replica.
@@ -164,8 +164,8 @@ struct Rounds<'r> {
     /// The first command of the proposer.
     first: Option<Command<Update>>,
     step: StepUnderWay,
-    /// What came with the promises of the round under way.
-    promised: Vec<FragmentBlock>,
+    /// What came with the promises of the round under way, and from whom.
+    promised: (Vec<FragmentBlock>, Votes),
     progress: CasProgress,
     /// Why replicas failed.
     failures: Vec<(IpAddr, FailureReason)>,
@@ -188,7 +188,7 @@ impl<'r> Rounds<'r> {
         let ballot = ballot(shard, scope, None);
         let (proposer, first) = match request.plan.replicas() {
             1 => Proposer::alone(ballot),
-            replicas => Proposer::begin_with(replicas, request.plan.needed(), ballot),
+            _ => Proposer::begin(request.plan.quorum().clone(), request.plan.commits_needed(), ballot),
         };
         Rounds {
             shard,
@@ -200,7 +200,7 @@ impl<'r> Rounds<'r> {
             proposer,
             first: Some(first),
             step: StepUnderWay::new(ballot),
-            promised: Vec::new(),
+            promised: Default::default(),
             progress: CasProgress::Preparing,
             failures: Vec::new(),
             last: None,
@@ -224,7 +224,7 @@ impl<'r> Rounds<'r> {
                 Command::Prepare(ballot) => {
                     own = false;
                     self.progress = CasProgress::Preparing;
-                    self.promised.clear();
+                    self.promised = Default::default();
                     self.ask_all(ballot, &self.first_step(ballot));
                     None
                 }
@@ -259,7 +259,7 @@ impl<'r> Rounds<'r> {
                 }
                 Command::Commit { proposal, .. } if own => return Ok(Decided::Change(decided, proposal)),
                 Command::Commit { proposal, to } => {
-                    self.promised.clear();
+                    self.promised = Default::default();
                     self.ask(proposal.ballot, &PaxosStep::Commit(proposal), &to);
                     None
                 }
@@ -290,13 +290,12 @@ impl<'r> Rounds<'r> {
     /// What the decision reads from: what came with the promises, and replicas that are asked for the rest.
     fn source(&mut self) -> Fastest {
         let plan = &self.request.plan;
-        let needed = plan.needed();
-        let promised = std::mem::take(&mut self.promised);
-        let command = self.request.read.clone().filter(|_| promised.len() >= needed);
+        let (promised, votes) = std::mem::take(&mut self.promised);
+        let command = self.request.read.clone().filter(|_| plan.quorum().is_met_by(votes));
         Fastest {
             topology: self.topology.clone(),
             replicas: SmallVec::from_slice(plan.participants()),
-            needed,
+            quorum: plan.quorum().clone(),
             deadline: self.deadline,
             answered: RefCell::new(command.map(|command| (command, promised))),
         }
@@ -314,7 +313,7 @@ impl<'r> Rounds<'r> {
         let mut sent = StepUnderWay::new(ballot);
         for at in to {
             match self.request.plan.participants().get(*at) {
-                None => sent.dead += 1,
+                None => sent.dead.push(*at),
                 Some(replica) if replica.node == self.topology.here() => {
                     sent.calls.push((*at, self.step_here(*replica, step.clone())));
                 }
@@ -366,9 +365,8 @@ impl<'r> Rounds<'r> {
     /// Waits until the answers to the step under way say what is to be done next.
     async fn answered(&mut self) -> Result<Command<Update>, Stopped> {
         let ballot = self.step.ballot;
-        while self.step.dead > 0 {
-            self.step.dead -= 1;
-            if let Some(next) = self.proposer.failed(ballot) {
+        while let Some(at) = self.step.dead.pop() {
+            if let Some(next) = self.proposer.failed(at, ballot) {
                 return Ok(next);
             }
         }
@@ -377,15 +375,16 @@ impl<'r> Rounds<'r> {
             let next = match answer {
                 Ok(PaxosAnswer::Promise(promise)) => self.proposer.promised(at, ballot, promise),
                 Ok(PaxosAnswer::PromiseRead(promise, block)) => {
-                    self.promised.push(block);
+                    self.promised.0.push(block);
+                    self.promised.1 += self.request.plan.quorum().votes_of(at);
                     self.proposer.promised(at, ballot, promise)
                 }
-                Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(ballot, acceptance),
-                Ok(PaxosAnswer::Committed) => self.proposer.committed(ballot),
+                Ok(PaxosAnswer::Acceptance(acceptance)) => self.proposer.accepted(at, ballot, acceptance),
+                Ok(PaxosAnswer::Committed) => self.proposer.committed(at, ballot),
                 Err(Refusal::Moved(epoch)) if self.plans_again(epoch) => return Err(Stopped::Moved(epoch)),
                 Err(refusal) => {
                     self.note(at, refusal);
-                    self.proposer.failed(ballot)
+                    self.proposer.failed(at, ballot)
                 }
             };
             if let Some(next) = next {
