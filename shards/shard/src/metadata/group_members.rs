@@ -66,18 +66,19 @@ async fn arrange(shard: &Shard, group: &Group, metadata: &Metadata) -> Result<()
     Ok(())
 }
 
-/// The members that may vote: those that are part of the ring.
+/// The members that may vote: those that are part of the ring and stay.
 fn candidates(shard: &Shard, metadata: &Metadata) -> Vec<Candidate> {
     let topology = shard.topology();
     let nodes = topology.nodes().iter().zip((0..).map(NodeIndex));
     let live: BTreeSet<Uuid> =
         nodes.filter(|(_, at)| topology.live().contains(*at)).map(|(node, _)| node.host_id).collect();
-    let normal = metadata.members.iter().filter(|(_, member)| member.state == MemberState::Normal);
+    let stays = |member: &Member| matches!(member.state, MemberState::Normal | MemberState::Moving);
+    let staying = metadata.members.iter().filter(|(_, member)| stays(member));
     let candidate = |(id, member): (&Uuid, &Arc<Member>)| Candidate {
         node: *id,
         data_centre: member.data_center.clone(),
         rack: member.rack.clone(),
         alive: live.contains(id),
     };
-    normal.map(candidate).collect()
+    staying.map(candidate).collect()
 }
