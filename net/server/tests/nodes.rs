@@ -12,6 +12,8 @@ mod failures;
 mod joining;
 #[path = "nodes/repairs.rs"]
 mod repairs;
+#[path = "nodes/stuck.rs"]
+mod stuck;
 
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};

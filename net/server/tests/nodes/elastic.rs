@@ -4,12 +4,12 @@
 use super::*;
 use model::Consistency;
 
-const FOUR: NodeId = NodeId(4);
+pub(super) const FOUR: NodeId = NodeId(4);
 const FIVE: NodeId = NodeId(5);
 const ROWS: i32 = 60;
 
 /// Starts these nodes of one core, and creates and fills a table with so many replicas.
-fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
+pub(super) fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
     let mut sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
     for node in nodes {
         assert_eq!(start(&mut sim, *node, 1, config(*node)), []);
@@ -27,7 +27,7 @@ fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
 }
 
 /// Which of the rows a node shows at a level; a row that it cannot read is none.
-async fn shown(node: NodeId, consistency: Consistency) -> Vec<i32> {
+pub(super) async fn shown(node: NodeId, consistency: Consistency) -> Vec<i32> {
     let mut client = client(node).await;
     let mut keys = Vec::new();
     for key in 0..ROWS {
@@ -40,7 +40,7 @@ async fn shown(node: NodeId, consistency: Consistency) -> Vec<i32> {
     keys
 }
 
-fn all() -> Vec<i32> {
+pub(super) fn all() -> Vec<i32> {
     (0..ROWS).collect()
 }
 
@@ -57,7 +57,7 @@ async fn owned(node: NodeId) -> Vec<i32> {
 }
 
 /// Waits until a node says that these, and no others, are up and normal.
-async fn normal(through: NodeId, nodes: &[NodeId]) {
+pub(super) async fn normal(through: NodeId, nodes: &[NodeId]) {
     let expected: Vec<String> = nodes.iter().map(|node| format!("UN {}", Sim::address_of(*node))).collect();
     while letters(through).await != expected {
         runtime::sleep(Duration::from_millis(100)).await;
@@ -65,7 +65,7 @@ async fn normal(through: NodeId, nodes: &[NodeId]) {
 }
 
 /// Waits until a node takes another one for dead.
-async fn down(through: NodeId, dead: NodeId) {
+pub(super) async fn down(through: NodeId, dead: NodeId) {
     let expected = ["DN", "DL"].map(|letters| format!("{letters} {}", Sim::address_of(dead)));
     while !letters(through).await.iter().any(|row| expected.contains(row)) {
         runtime::sleep(Duration::from_millis(500)).await;
@@ -325,7 +325,12 @@ fn d2_the_state_of_conditional_changes_moves_with_the_data() {
 
 /// Asks for a command on a node of its own, which goes on while the test looks. Its exit code and errors come in the
 /// end.
-fn ask_beside(sim: &mut Sim, node: NodeId, command: &str, arguments: &[&str]) -> Rc<RefCell<Option<(u8, String)>>> {
+pub(super) fn ask_beside(
+    sim: &mut Sim,
+    node: NodeId,
+    command: &str,
+    arguments: &[&str],
+) -> Rc<RefCell<Option<(u8, String)>>> {
     let request = Request {
         command: command.to_owned(),
         options: [("-f".to_owned(), String::new())].into(),
@@ -345,7 +350,7 @@ fn ask_beside(sim: &mut Sim, node: NodeId, command: &str, arguments: &[&str]) ->
 }
 
 /// The host ids of nodes by their addresses, as a node shows them.
-async fn host_id(through: NodeId, node: NodeId) -> String {
+pub(super) async fn host_id(through: NodeId, node: NodeId) -> String {
     let status = tool(through, "status", &[], &[]).await;
     let address = format!(" {} ", Sim::address_of(node));
     let row = status.lines().find(|line| line.contains(&address)).expect("a row of the node");
@@ -407,68 +412,6 @@ fn a_node_that_was_killed_while_it_left_leaves_and_serves_no_clients_then() {
             runtime::sleep(Duration::from_millis(100)).await;
         }
     });
-}
-
-/// What the first needs had its only replica on the other, so it waits, and the other's removal waits for its turn.
-#[test]
-fn a_node_that_joins_lets_the_removal_of_a_dead_one_go_first() {
-    let mut sim = filled(55, &[ONE, TWO, THREE], 1);
-    sim.crash(TWO);
-    run(&mut sim, || down(ONE, TWO));
-    let joining = begin(&mut sim, FOUR, 1, config(FOUR));
-    run(&mut sim, || async {
-        let joins = format!("UJ {}", Sim::address_of(FOUR));
-        while !letters(ONE).await.contains(&joins) {
-            runtime::sleep(Duration::from_millis(100)).await;
-        }
-        // It does not end by itself.
-        runtime::sleep(Duration::from_secs(20)).await;
-        assert!(letters(ONE).await.contains(&joins));
-        let dead = host_id(ONE, TWO).await;
-        tool(ONE, "removenode", &[], &[&dead]).await;
-        normal(ONE, &[ONE, THREE, FOUR]).await;
-    });
-    until(&mut sim, "it serves", || joining.serves());
-}
-
-#[test]
-fn what_cannot_end_is_aborted_by_the_operator() {
-    let mut sim = filled(54, &[ONE, TWO, THREE, FOUR], 1);
-    sim.crash(TWO);
-    run(&mut sim, || async {
-        down(ONE, TWO).await;
-        down(THREE, TWO).await;
-    });
-    // The dead one is to get ranges.
-    let leaves = ask_beside(&mut sim, THREE, "decommission", &[]);
-    run(&mut sim, || async {
-        let leaving = format!("UL {}", Sim::address_of(THREE));
-        while !letters(ONE).await.contains(&leaving) {
-            runtime::sleep(Duration::from_millis(100)).await;
-        }
-        // It does not end by itself.
-        runtime::sleep(Duration::from_secs(20)).await;
-        let refused = async |command: &str, options: &[(&str, &str)]| {
-            let options = options.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-            let request = Request { command: command.to_owned(), options, arguments: Vec::new() };
-            let answer = admin::ask(Sim::address_of(ONE), &request).await.expect("it is answered");
-            assert_ne!(answer.exit, 0, "{command}");
-            format!("{}{}", answer.out, answer.err)
-        };
-        let id = host_id(ONE, THREE).await;
-        let told = refused("abortmove", &[("--node", &id)]).await;
-        assert!(told.contains(&format!("Can't abort move for node {id} since the state is LEAVING")), "{told}");
-        let told = refused("abortbootstrap", &[("--node", &id)]).await;
-        assert!(told.contains(&format!("Can't abort bootstrap for {id} - it is alive")), "{told}");
-        tool(THREE, "abortdecommission", &[], &[]).await;
-        let stays = format!("UN {}", Sim::address_of(THREE));
-        while !letters(ONE).await.contains(&stays) {
-            runtime::sleep(Duration::from_millis(100)).await;
-        }
-    });
-    until(&mut sim, "the decommission is answered", || leaves.borrow().is_some());
-    let (exit, error) = leaves.borrow().clone().expect("answered");
-    assert!(exit != 0 && error.contains("aborted"), "{exit} {error}");
 }
 
 #[test]

@@ -16,7 +16,7 @@ fn three(sim: &mut Sim) -> [Started; 3] {
 }
 
 /// The number of nodes that vote on the metadata, as `nodetool describecluster` tells.
-fn voters(described: &str) -> usize {
+pub(super) fn voters(described: &str) -> usize {
     described.lines().find_map(|line| line.strip_prefix("\tVoters: ")).map_or(0, |list| list.split(", ").count())
 }
 

@@ -208,11 +208,12 @@ impl ClusterRun {
             }
         }
         self.cluster.start_all();
+        self.cluster.all_ready("a round")?;
+        // One that leaves may have to give ranges to a lost one, and cannot before that is removed.
+        self.cluster.replace_wiped()?;
         if let Some(id) = leaving {
             self.cluster.finish_leaving(id)?;
         }
-        self.cluster.all_ready("a round")?;
-        self.cluster.replace_wiped()?;
         self.cluster.all_ready("lost nodes were replaced")?;
         // A node that stands still counts as down, and serves what it knew for a moment when it goes on.
         self.cluster.sim.run_until(paused_until.since(self.cluster.sim.now()), || false);

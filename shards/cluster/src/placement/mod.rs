@@ -191,10 +191,10 @@ impl KeyspacePlacement {
         })
     }
 
-    /// Whether of each range that moves a majority of the other replicas, those that are pending and those that keep
-    /// it, are among nodes: what they refuse, nobody can do without them.
-    pub fn has_majorities(&self, is_among: impl Fn(NodeIndex) -> bool) -> bool {
-        self.next.as_ref().is_none_or(|next| pending::has_majorities(&self.ranges, &next.ranges, is_among))
+    /// Whether of a range that moves a majority of the other replicas, those that are pending and those that keep it,
+    /// is left without some nodes. Else what these refuse, nobody can do.
+    pub fn may_be_read_without(&self, is_among: impl Fn(NodeIndex) -> bool) -> bool {
+        self.next.as_ref().is_some_and(|next| pending::may_be_read_without(&self.ranges, &next.ranges, is_among))
     }
 
     /// The ranges of the ring that contain keys of `limits`, in ascending order. The one that wraps around the end of

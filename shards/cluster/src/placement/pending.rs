@@ -213,13 +213,13 @@ fn may_miss(before: usize, later: usize, gaining: usize, losing: usize) -> bool 
     have + majority(later) <= later
 }
 
-/// Whether of each range whose nodes change a majority of the next ones is among nodes.
-pub(super) fn has_majorities(natural: &Ranges, next: &Ranges, is_among: impl Fn(NodeIndex) -> bool) -> bool {
+/// Whether the next nodes of a range that changes are a majority of themselves without those that are `among` some.
+pub(super) fn may_be_read_without(natural: &Ranges, next: &Ranges, is_among: impl Fn(NodeIndex) -> bool) -> bool {
     let ends = joint_ends(natural, next);
     let pieces = ends.iter().map(|end| (natural.of_token(end), next.of_token(end)));
     let whole = ends.is_empty().then(|| (natural.first(), next.first()));
-    let has_one = |nodes: &[NodeIndex]| nodes.iter().filter(|node| is_among(**node)).count() > nodes.len() / 2;
-    pieces.chain(whole).all(|(natural, next)| missing(natural, next).is_empty() || has_one(next))
+    let may_be = |nodes: &[NodeIndex]| nodes.iter().filter(|node| !is_among(**node)).count() > nodes.len() / 2;
+    pieces.chain(whole).any(|(natural, next)| !missing(natural, next).is_empty() && may_be(next))
 }
 
 fn is_same(end: Option<&RingPosition>, start: Option<&RingPosition>) -> bool {

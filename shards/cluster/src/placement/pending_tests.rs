@@ -216,10 +216,16 @@ fn nobody_takes_the_place_of_a_node_of_another_data_center() {
 #[test]
 fn majorities_are_counted_where_nodes_change() {
     let on = |nodes: &[u16]| Ranges::everything_on(nodes.iter().copied().map(NodeIndex).collect());
-    let among = |passed: &[u16]| has_majorities(&on(&[3, 1, 2]), &on(&[0, 1, 2]), |node| passed.contains(&node.0));
-    assert!(among(&[1, 2]) && among(&[0, 2]) && !among(&[3, 2]) && !among(&[0]));
-    assert!(has_majorities(&on(&[0, 1]), &on(&[1, 0]), |_| false), "nothing moves");
-    assert!(has_majorities(&on(&[0, 1, 2]), &on(&[0]), |_| false), "nobody loses anything");
+    let is_left = |had: &[u16], has: &[u16], passed: &[u16]| {
+        may_be_read_without(&on(has), &on(had), |node| passed.contains(&node.0))
+    };
+    let of_three = |passed: &[u16]| is_left(&[0, 1, 2], &[3, 1, 2], passed);
+    assert!(!of_three(&[1, 2]) && !of_three(&[0, 2]) && of_three(&[3, 2]) && of_three(&[0]));
+    let of_two = |passed: &[u16]| is_left(&[0, 1], &[3, 1], passed);
+    assert!(!of_two(&[0]) && !of_two(&[1]) && of_two(&[3]), "of two, one is no majority");
+    assert!(is_left(&[0], &[1], &[1]) && !is_left(&[0], &[1], &[0]));
+    assert!(!is_left(&[1, 0], &[0, 1], &[]), "nothing moves");
+    assert!(!is_left(&[0], &[0, 1, 2], &[]), "nobody loses anything");
 }
 
 #[test]

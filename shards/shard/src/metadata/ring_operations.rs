@@ -3,11 +3,13 @@
 //! 1. Who gains something follows from the members, the schema and the operation (`operations::ring_changes`). The
 //!    proposal names these nodes, and is refused if members or schema have changed meanwhile; then it is worked out
 //!    anew.
-//! 2. While another operation is under way, a new one waits for its turn.
+//! 2. While another operation is under way, a new one waits for its turn. The removal of a dead node does not wait for
+//!    what cannot end without that node: this is undone, or ended without it.
 //! 3. The nodes that gain something fetch it by themselves ([`super::receiving`]). After the last of them the leader of
 //!    the group ends the operation ([`super::settling`]).
 
 use super::leaving::RingError;
+use super::settling;
 use crate::operations::ring_changes::receivers;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, OperationKind, Rejected, Stage};
@@ -15,6 +17,7 @@ use cluster::topology::features;
 use runtime::Instant;
 use std::collections::BTreeSet;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How long the cluster may take to agree on the beginning of an operation.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(30);
@@ -91,14 +94,39 @@ impl Shard {
             if !is_a_matter_of_time || runtime::now() >= deadline {
                 return Err(RingError::Unsupported(rejected.to_string()));
             }
-            if let Rejected::OperationUnderWay(_) = rejected
-                && !is_told
-            {
-                tracing::info!("{kind}, once this has ended: {rejected}");
-                is_told = true;
+            if let Rejected::OperationUnderWay(_) = rejected {
+                if !is_told {
+                    tracing::info!("{kind}, once this has ended: {rejected}");
+                    is_told = true;
+                }
+                if let OperationKind::Remove { host_id } = kind {
+                    self.make_way(&seen, host_id).await;
+                }
             }
             let changed = self.metadata().wait_for(seen.epoch + 1);
             runtime::timeout(TURN_PERIOD, changed).await;
+        }
+    }
+
+    /// Undoes what waits for a dead node that is to be removed, so that this one fetches its share, and ends what waits
+    /// for it to hear that its data is read elsewhere. Whoever has begun what is undone hears of that, or begins anew.
+    async fn make_way(&self, metadata: &Metadata, dead: Uuid) {
+        for (id, operation) in &metadata.operations {
+            let may_be_undone =
+                !matches!(operation.kind, OperationKind::Remove { .. } | OperationKind::Replicate { .. });
+            let made = match operation.stage {
+                Stage::Fetching if may_be_undone && operation.receivers.contains(&dead) => {
+                    tracing::warn!("{}: undone, because it waits for node {dead}, which is removed", operation.kind);
+                    let until = runtime::now().after(AGREEMENT_TIMEOUT);
+                    let undone = self.metadata().propose(&Command::Abort { operation: *id }, until).await;
+                    undone.map(drop).map_err(|error| format!("{error:?}"))
+                }
+                Stage::Switched => settling::settle(self, *id, operation, Some(dead)).await,
+                _ => continue,
+            };
+            if let Err(text) = made {
+                tracing::info!("{}: {text}", operation.kind);
+            }
         }
     }
 

@@ -5,12 +5,13 @@
 //! read from them.
 //!
 //! 1. The barrier of the epoch since which data is read from its new places ([`super::barrier`]).
-//! 2. Of each range that moves, a majority of the nodes that had it must have passed it: what these refuse, no request
-//!    of an older epoch can do without them. Where a dead node is taken out, the others had the range and still have
-//!    it.
+//! 2. Of the nodes that had a range that moves, so many must have passed it that the others are no majority: what these
+//!    refuse, no request of an older epoch can do without them. Where a dead node is taken out, the others had the
+//!    range and still have it.
 //! 3. [`Command::Settle`].
 //!
-//! A leader that dies in between is followed by one that goes on.
+//! A leader that dies in between is followed by one that goes on. Whoever is asked to remove a dead node ends what lacks
+//! only that one ([`super::ring_operations`]).
 
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Operation, Stage};
@@ -40,32 +41,34 @@ pub(crate) async fn keep(shard: Shard) {
         let leads = shard.metadata().group().is_some_and(|group| group.leader() == Some(shard.host_id()));
         if !leads {
             race(runtime::sleep(PERIOD), shard.metadata().wait_for(metadata.epoch + 1)).await;
-        } else if let Err(text) = settle(&shard, *id, operation).await {
+        } else if let Err(text) = settle(&shard, *id, operation, None).await {
             tracing::warn!("{}: {text}; trying again", operation.kind);
             runtime::sleep(PAUSE).await;
         }
     }
 }
 
-/// One attempt at all steps; the error says what is missing.
-async fn settle(shard: &Shard, id: u64, operation: &Operation) -> Result<(), String> {
-    let Some(passed) = shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await else {
+/// One attempt at all steps; the error says what is missing. A node that is `gone` for good need not pass the barrier:
+/// what only it has is lost.
+pub(super) async fn settle(shard: &Shard, id: u64, operation: &Operation, gone: Option<Uuid>) -> Result<(), String> {
+    let Some(mut passed) = shard.end_older(operation.since, runtime::now().after(BARRIER_TIMEOUT)).await else {
         return Err("not all nodes have ended the requests that they began before".into());
     };
+    passed.extend(gone);
     check_majorities(shard, &passed)?;
     let command = Command::Settle { operation: id, since: operation.since };
     let proposed = shard.metadata().propose(&command, runtime::now().after(AGREEMENT_TIMEOUT)).await;
     proposed.map(|_| ()).map_err(|error| format!("{error:?}"))
 }
 
-/// Fails unless enough of the nodes that had ranges have passed the barrier.
+/// Fails unless enough of the nodes that had ranges have `passed` the barrier.
 fn check_majorities(shard: &Shard, passed: &BTreeSet<Uuid>) -> Result<(), String> {
     let (placement, schema) = (shard.placement(), shard.schema());
     let topology = placement.topology();
     let has_passed = |at| passed.contains(&topology.node(at).host_id);
     let lacks =
         schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()).find(|keyspace| {
-            placement.keyspace(&keyspace.name).is_some_and(|placed| !placed.has_majorities(has_passed))
+            placement.keyspace(&keyspace.name).is_some_and(|placed| placed.may_be_read_without(has_passed))
         });
     match lacks {
         None => Ok(()),
