@@ -77,11 +77,10 @@ impl Quorum {
         votes.cover(self.needed)
     }
 
-    /// Whether all but these are enough.
+    /// Whether all but these are enough. A replica that is counted twice makes it no.
     pub fn may_lack(&self, lost: Votes) -> bool {
-        let mut left = self.all;
-        left -= lost;
-        left.cover(self.needed)
+        let (now, next) = (self.all.now.saturating_sub(lost.now), self.all.next.saturating_sub(lost.next));
+        Votes { now, next }.cover(self.needed)
     }
 }
 

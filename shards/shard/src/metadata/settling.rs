@@ -10,8 +10,8 @@
 //!    range and still have it.
 //! 3. [`Command::Settle`].
 //!
-//! A leader that dies in between is followed by one that goes on. Whoever is asked to remove a dead node ends what lacks
-//! only that one ([`super::ring_operations`]).
+//! A leader that dies in between is followed by one that goes on. Whoever is asked to remove a dead node ends what
+//! lacks only that one ([`super::ring_operations`]).
 
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Operation, Stage};
