@@ -25,7 +25,7 @@ use runtime::Instant;
 use runtime::gate::{Pass, Permit};
 use std::pin::pin;
 use std::rc::Rc;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 use wire::decoder::{Decoder, Event, Refusal, SizeLimits, UNREADY_BYTES_MAX};
 use wire::envelope::{Envelope, HEADER_BYTES};
@@ -232,37 +232,48 @@ impl Receiver<'_> {
     async fn receive(&mut self) -> Result<(), Close> {
         let connection = self.connection;
         let mut receiving = pin!(connection.stream.recv());
-        let at_once = std::future::poll_fn(|cx| Poll::Ready(receiving.as_mut().poll(cx))).await;
-        let received = match at_once {
-            Poll::Ready(received) => received,
-            Poll::Pending => loop {
-                let idle_max = connection.context.config.client_limits.idle_max;
-                let limit = match self.decoder.buffered() {
-                    0 => idle_max,
-                    _ => {
-                        let now = runtime::now();
-                        let began = *self.partial_since.get_or_insert(now);
-                        Some(MESSAGE_MAX.saturating_sub(now.since(began)))
+        let idle_max = connection.context.config.client_limits.idle_max;
+        let is_between = self.decoder.buffered() == 0;
+        let decoder = &mut self.decoder;
+        let mut at_once = |cx: &mut Context<'_>| {
+            let received = receiving.as_mut().poll(cx);
+            if received.is_pending() {
+                decoder.rest();
+            }
+            received
+        };
+        let received = if is_between && idle_max.is_none() {
+            // The usual case, without a timer.
+            std::future::poll_fn(at_once).await
+        } else {
+            match std::future::poll_fn(|cx| Poll::Ready(at_once(cx))).await {
+                Poll::Ready(received) => received,
+                Poll::Pending => loop {
+                    let limit = match idle_max {
+                        Some(idle_max) if is_between => idle_max,
+                        _ => {
+                            let now = runtime::now();
+                            let began = *self.partial_since.get_or_insert(now);
+                            MESSAGE_MAX.saturating_sub(now.since(began))
+                        }
+                    };
+                    match runtime::timeout(limit, receiving.as_mut()).await {
+                        Some(received) => break received,
+                        None if self.partial_since.is_some() => {
+                            connection.evict("a message takes too long to arrive");
+                            return Err(Close);
+                        }
+                        // Whoever waits for an answer is not idle.
+                        None if connection.active_requests() > 0 => {}
+                        None => {
+                            let (client, millis) = (connection.peer(), limit.as_millis());
+                            tracing::info!("Closing client connection /{client} after timeout of {millis}ms");
+                            connection.evict("it is idle");
+                            return Err(Close);
+                        }
                     }
-                };
-                self.decoder.rest();
-                let Some(limit) = limit else { break receiving.await };
-                match runtime::timeout(limit, receiving.as_mut()).await {
-                    Some(received) => break received,
-                    None if self.partial_since.is_some() => {
-                        connection.evict("a message takes too long to arrive");
-                        return Err(Close);
-                    }
-                    // Whoever waits for an answer is not idle.
-                    None if connection.active_requests() > 0 => {}
-                    None => {
-                        let millis = limit.as_millis();
-                        tracing::info!("Closing client connection /{} after timeout of {millis}ms", connection.peer());
-                        connection.evict("it is idle");
-                        return Err(Close);
-                    }
-                }
-            },
+                },
+            }
         };
         match received {
             Ok(Some(bytes)) => {
