@@ -15,7 +15,7 @@ const SHARDS_TOLERANCE: u64 = 3;
 
 /// The cost of a request: kind, instructions, instructions in an incremental build, tenths of an allocation.
 const COSTS: [(&str, u64, u64, u64); 3] =
-    [("read", 17_601, 19_323, 50), ("write", 22_652, 24_728, 110), ("query", 18_089, 19_793, 50)];
+    [("read", 18_233, 19_323, 50), ("write", 23_654, 24_728, 110), ("query", 18_742, 19_793, 50)];
 
 /// Whether cargo has built this incrementally, which is its default for the test profile.
 fn is_incremental() -> bool {

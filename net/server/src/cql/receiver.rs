@@ -351,7 +351,15 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
     let context = &connection.context;
     connection.make_room(OUTPUT_PAUSE_BYTES).await?;
     let to = To::new(envelope.header.version, envelope.header.stream);
-    let (admission, warning) = match admission(connection, &envelope, early).await {
+    let at_once = match (&early, &context.limiter) {
+        (None, None) => admitted_at_once(connection, &envelope),
+        _ => None,
+    };
+    let admitted = match at_once {
+        Some(admission) => Ok((admission, None)),
+        None => Box::pin(admission(connection, &envelope, early)).await,
+    };
+    let (admission, warning) = match admitted {
         Ok(admitted) => admitted,
         Err(failure) => {
             context.metrics.errors.increment();
@@ -384,6 +392,26 @@ fn plain_bytes_max(connection: &Connection) -> usize {
     limits.frame_bytes_max.max(limits.message_bytes_max) - HEADER_BYTES
 }
 
+/// The plain bytes of a request that is compressed, else 0, and all the memory that it needs.
+fn needed_bytes(connection: &Connection, envelope: &Envelope) -> (usize, usize) {
+    let plain = match envelope.compression(connection.compression()) {
+        None => 0,
+        // The uncompressed size is admitted before the body is decompressed, which refuses a body that is too long.
+        Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(plain_bytes_max(connection)),
+    };
+    (plain, envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES)
+}
+
+/// Admits a request if nothing is in its way; what is, [`admission`] finds out.
+fn admitted_at_once(connection: &Connection, envelope: &Envelope) -> Option<Admission> {
+    let context = &connection.context;
+    let (_, bytes) = needed_bytes(connection, envelope);
+    let bytes = try_admit(connection, &context.request_memory.small, bytes)?;
+    let in_flight = connection.in_flight.try_acquire(1)?;
+    let pass = context.gate.borrow().enter()?;
+    Some(Admission { _pass: pass, _in_flight: in_flight, _bytes: bytes })
+}
+
 /// Admits a request: by rate, by bytes, by number. Returns also the warning for a client that had to wait for it.
 async fn admission(
     connection: &Connection,
@@ -395,12 +423,7 @@ async fn admission(
     if let Some(limiter) = &context.limiter {
         warning = at_rate(connection, limiter).await?;
     }
-    let plain = match envelope.compression(connection.compression()) {
-        None => 0,
-        // The uncompressed size is admitted before the body is decompressed, which refuses a body that is too long.
-        Some(compression) => compression.plain_len(&envelope.body).unwrap_or_default().min(plain_bytes_max(connection)),
-    };
-    let bytes = envelope.body.len() + plain + REQUEST_OVERHEAD_BYTES;
+    let (plain, bytes) = needed_bytes(connection, envelope);
     let memory = &context.request_memory;
     let admitted = match early {
         Some(permit) if plain == 0 => permit,
