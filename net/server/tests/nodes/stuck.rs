@@ -27,21 +27,28 @@ fn a_node_that_joins_lets_the_removal_of_a_dead_one_go_first() {
     until(&mut sim, "it serves", || joining.serves());
 }
 
-#[test]
-fn what_cannot_end_is_aborted_by_the_operator() {
-    let mut sim = filled(54, &[ONE, TWO, THREE, FOUR], 1);
+/// Lets THREE leave, whose ranges TWO, which has died, is to get. Returns what the command answers at last.
+fn leaves_for_a_dead_node(sim: &mut Sim) -> Rc<RefCell<Option<(u8, String)>>> {
     sim.crash(TWO);
-    run(&mut sim, || async {
+    run(sim, || async {
         down(ONE, TWO).await;
         down(THREE, TWO).await;
     });
-    // The dead one is to get ranges.
-    let leaves = ask_beside(&mut sim, THREE, "decommission", &[]);
-    run(&mut sim, || async {
+    let leaves = ask_beside(sim, THREE, "decommission", &[]);
+    run(sim, || async {
         let leaving = format!("UL {}", Sim::address_of(THREE));
         while !letters(ONE).await.contains(&leaving) {
             runtime::sleep(Duration::from_millis(100)).await;
         }
+    });
+    leaves
+}
+
+#[test]
+fn what_cannot_end_is_aborted_by_the_operator() {
+    let mut sim = filled(54, &[ONE, TWO, THREE, FOUR], 1);
+    let leaves = leaves_for_a_dead_node(&mut sim);
+    run(&mut sim, || async {
         // It does not end by itself.
         runtime::sleep(Duration::from_secs(20)).await;
         let refused = async |command: &str, options: &[(&str, &str)]| {
@@ -71,17 +78,8 @@ fn what_cannot_end_is_aborted_by_the_operator() {
 #[test]
 fn the_removal_of_a_dead_node_undoes_a_decommission_that_waits_for_it() {
     let mut sim = filled(56, &[ONE, TWO, THREE, FOUR], 2);
-    sim.crash(TWO);
+    let leaves = leaves_for_a_dead_node(&mut sim);
     run(&mut sim, || async {
-        down(ONE, TWO).await;
-        down(THREE, TWO).await;
-    });
-    let leaves = ask_beside(&mut sim, THREE, "decommission", &[]);
-    run(&mut sim, || async {
-        let leaving = format!("UL {}", Sim::address_of(THREE));
-        while !letters(ONE).await.contains(&leaving) {
-            runtime::sleep(Duration::from_millis(100)).await;
-        }
         let dead = host_id(ONE, TWO).await;
         tool(ONE, "removenode", &[], &[&dead]).await;
         normal(ONE, &[ONE, THREE, FOUR]).await;
