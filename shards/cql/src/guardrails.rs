@@ -8,7 +8,7 @@
 
 use crate::ast::{Body, Modify, Statement, TableName};
 use crate::restrictions::NEEDS_FILTERING;
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 use model::{Consistency, Failure};
 use std::collections::BTreeSet;
 use std::fmt::Display;
@@ -181,10 +181,8 @@ impl Guardrails {
     /// # Errors
     /// A feature that it uses is disabled.
     pub fn check_text(&self, statement: &Statement, keyspace: Option<&str>) -> Result<()> {
-        let is_exempt = |table: &TableName| {
-            let keyspace = table.keyspace.as_deref().or(keyspace).unwrap_or_default();
-            SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
-        };
+        let is_exempt =
+            |table: &TableName| is_system_keyspace(table.keyspace.as_deref().or(keyspace).unwrap_or_default());
         let timestamp = |modify: &Modify| match modify.using.timestamp.is_some() && !is_exempt(&modify.table) {
             true => ensure(self.user_timestamps, "user_timestamps", "User provided timestamps (USING TIMESTAMP)"),
             false => Ok(()),

@@ -423,6 +423,11 @@ pub const SYSTEM_KEYSPACES: [&str; 5] =
 /// The system keyspaces whose tables are virtual.
 pub const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
 
+/// Whether a keyspace is one of the system's, stored or virtual.
+pub fn is_system_keyspace(name: &str) -> bool {
+    SYSTEM_KEYSPACES.contains(&name) || VIRTUAL_KEYSPACES.contains(&name)
+}
+
 /// All keyspaces and tables, at one version.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Schema {

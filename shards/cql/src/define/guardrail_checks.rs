@@ -9,7 +9,7 @@
 use super::{Applied, DefinitionContext, Result};
 use crate::ast::{Definition, Property, PropertyValue, TableChange};
 use crate::guardrails::{Guardrails, Threshold, ensure, text, violated};
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 use model::{CqlType, Keyspace, Schema, Table};
 use std::borrow::Cow;
 
@@ -98,8 +98,7 @@ pub(crate) fn drop_or_truncate(guardrails: &Guardrails) -> Result<()> {
 }
 
 fn user_keyspaces(schema: &Schema) -> impl Iterator<Item = &Keyspace> {
-    let is_user = |name: &&str| !SYSTEM_KEYSPACES.contains(name) && !VIRTUAL_KEYSPACES.contains(name);
-    schema.keyspaces.values().map(|keyspace| &**keyspace).filter(move |keyspace| is_user(&keyspace.name.as_str()))
+    schema.keyspaces.values().map(|keyspace| &**keyspace).filter(|keyspace| !is_system_keyspace(&keyspace.name))
 }
 
 fn check_strategy(guardrails: &Guardrails, properties: &[Property]) -> Result<()> {

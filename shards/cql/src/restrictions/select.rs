@@ -8,9 +8,6 @@ use crate::plan::{
 };
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure};
 
-/// The virtual keyspaces: filtering their tables needs no ALLOW FILTERING.
-const VIRTUAL_KEYSPACES: [&str; 2] = ["system_views", "system_virtual_schema"];
-
 /// The partitions and rows that a SELECT reads.
 pub(crate) struct SelectedRows {
     /// The partitions.
@@ -42,7 +39,7 @@ impl Restrictions<'_> {
     /// columns.
     pub(crate) fn select(mut self, only_statics: bool) -> Result<SelectedRows> {
         let table = self.scope.table.clone();
-        let allowed = self.purpose.allows_filtering() || VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str());
+        let allowed = self.purpose.allows_filtering() || table.is_virtual();
         let key_len: usize = self.partition.iter().map(|entry| entry.columns.len()).sum();
         let key_choices = self.partition.iter().all(Entry::is_choice);
         let key_filtered = !self.partition.is_empty() && (key_len < table.partition_key_len || !key_choices);

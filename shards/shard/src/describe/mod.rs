@@ -15,7 +15,7 @@ use crate::schema::system_tables::{CustomIndex, INDEXES, is_hidden};
 use cluster::placement::Placement;
 use cql::plan::{Describe, DescribeTarget};
 use model::identifier::quoted;
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 use model::types::UserType;
 use model::value::push_element;
 use model::{ColumnSpec, CqlType, Failure, Index, Keyspace, RingToken, Schema, Table};
@@ -68,7 +68,7 @@ pub(crate) fn describe(
             Ok(list(std::iter::empty()))
         }
         DescribeTarget::Schema { full } => {
-            let shown = |keyspace: &&Keyspace| *full || !is_system(&keyspace.name);
+            let shown = |keyspace: &&Keyspace| *full || !is_system_keyspace(&keyspace.name);
             statements(sorted_keyspaces(schema).into_iter().filter(shown).flat_map(with_tables).collect())
         }
         DescribeTarget::Keyspace { name, only } => {
@@ -191,10 +191,6 @@ impl Thing<'_> {
     }
 }
 
-fn is_system(keyspace: &str) -> bool {
-    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
-}
-
 /// Sorts by name, ignoring case, as Cassandra does.
 fn by_name<T>(things: &mut [T], name: impl Fn(&T) -> &str) {
     things.sort_by_cached_key(|thing| (name(thing).to_lowercase(), name(thing).to_string()));
@@ -307,7 +303,7 @@ fn cluster(config: &Config, placement: &Placement, session: Option<&str>) -> Des
     let partitioner = config.partitioner.simple_name();
     let mut values =
         vec![config.cluster_name.clone().into_bytes(), partitioner.as_bytes().to_vec(), SNITCH.as_bytes().to_vec()];
-    if let Some(keyspace) = session.filter(|keyspace| !is_system(keyspace)) {
+    if let Some(keyspace) = session.filter(|keyspace| !is_system_keyspace(keyspace)) {
         let endpoints = CqlType::List { element: CqlType::Text.into(), frozen: true };
         let cql_type = CqlType::Map { key: CqlType::Text.into(), value: endpoints.into(), frozen: false };
         specs.extend(columns([("range_ownership", cql_type)]));

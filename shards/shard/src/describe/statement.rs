@@ -7,7 +7,7 @@
 use crate::schema::system_tables::CustomIndex;
 use cql::java_order::{bucket, bytes_hash, in_hash_order};
 use model::identifier::quoted;
-use model::schema::{DroppedColumn, VIRTUAL_KEYSPACES};
+use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::{Column, ColumnKind, CqlType, Index, Keyspace, Table};
 use std::collections::BTreeMap;
@@ -92,7 +92,7 @@ pub(super) fn table(table: &Table, internals: bool) -> String {
         let options = options(table, internals).join("\n    AND ");
         format!("{verb} TABLE {full_name} (\n{}\n) WITH {options};", lines.join(",\n"))
     };
-    if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+    if table.is_virtual() {
         return virtual_thing("Table", &full_name, &structure("VIRTUAL"));
     }
     if table.is_compact() {
@@ -181,7 +181,7 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
             table.clustering().iter().map(|column| format!("{} {}", quoted(&column.name), order(column))).collect();
         out.push(format!("CLUSTERING ORDER BY ({})", order.join(", ")));
     }
-    if VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str()) {
+    if table.is_virtual() {
         out.push(format!("comment = {}", text(&options.comment)));
         return out;
     }

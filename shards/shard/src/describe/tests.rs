@@ -6,7 +6,7 @@ use crate::schema::local::Identity;
 use crate::schema::system_schema;
 use cluster::topology::{NodeIndex, Topology};
 use cql::plan::DescribeTarget as Target;
-use model::schema::{Replication, TableOptions};
+use model::schema::{Replication, TableOptions, VIRTUAL_KEYSPACES};
 use model::{Column, ColumnId, ColumnKind, TableId, value};
 
 fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) -> Result<Described, Failure> {

@@ -11,7 +11,7 @@ use cql::plan::{
     Batch, Choice, ClusteringRestriction, ColumnChange, Modify, Operation, PartitionRestriction, Plan, Prepared,
     Select, Term, Value,
 };
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 use model::value::{self, BoundValue};
 use model::{Consistency, CqlType, Failure, QueryParameters, Table};
 
@@ -81,8 +81,7 @@ pub(super) fn write(
 }
 
 fn is_exempt(table: &Table) -> bool {
-    let keyspace = table.keyspace.as_str();
-    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
+    is_system_keyspace(&table.keyspace)
 }
 
 /// Adds the warnings that were not given yet.

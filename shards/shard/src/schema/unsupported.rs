@@ -4,7 +4,7 @@
 use super::Error;
 use super::cells::{RowReader, StoredRow};
 use model::Table;
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 
 /// The tables of `system_schema` that must have no rows for user keyspaces, and what a row of each is called in the
 /// error.
@@ -15,15 +15,11 @@ pub(super) const TABLES: [(&str, &str); 4] = [
     ("triggers", "a trigger on"),
 ];
 
-fn is_system(keyspace: &str) -> bool {
-    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
-}
-
 /// Fails if `rows` of a table of `system_schema` belong to a user keyspace.
 pub(super) fn refuse(table: &Table, what: &str, rows: &[StoredRow]) -> Result<(), Error> {
     for row in rows {
         let keyspace = String::from_utf8_lossy(&row.key);
-        if !is_system(&keyspace) {
+        if !is_system_keyspace(&keyspace) {
             let name = row.clustering.first().map(|name| String::from_utf8_lossy(name)).unwrap_or_default();
             debug_assert!(table.clustering_len > 0, "{} has a name in its clustering", table.name);
             return Err(Error::Unsupported { what: format!("{what} {keyspace}.{name}") });

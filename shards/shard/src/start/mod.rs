@@ -31,6 +31,7 @@ use crate::start_error::StartError;
 use engine::Store;
 use engine::store::Truncation;
 use model::row::NO_TIMESTAMP;
+use model::schema::is_system_keyspace;
 use model::{Schema, ShardMap, TableId};
 use runtime::{Class, ShardId};
 use std::rc::Rc;
@@ -223,7 +224,7 @@ async fn lead(steps: &mut Steps, config: &Config, opened: Result<Store, StartErr
         metadata::membership::note_joining(&store, &loaded.schema, config).await?;
     }
     let identity = schema::settle(config, &store, &loaded).await?;
-    for table in loaded.schema.tables.values().filter(|table| !table.is_system()) {
+    for table in loaded.schema.tables.values().filter(|table| !is_system_keyspace(&table.keyspace)) {
         store.create_directories(table).await.map_err(store_error)?;
     }
     // Times of column drops are stored in whole milliseconds, rounded up, so they may exceed the timestamp by that

@@ -1,6 +1,7 @@
 //! What a statement about a keyspace or table does on the disk: logged writes or none, directories, estimates of sizes.
 
 use super::world::{Row, World, number};
+use model::schema::VIRTUAL_KEYSPACES;
 use shard::TableVerb;
 
 const UNLOGGED: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1} AND \
@@ -56,6 +57,19 @@ fn a_new_table_has_a_directory() {
         runtime::file::list_dir(&directory).await.expect("a directory").len()
     });
     assert_eq!(files, 0);
+}
+
+#[test]
+fn virtual_tables_have_no_directories() {
+    let mut world = World::start(1);
+    world.run_query(UNLOGGED);
+    world.run_query("CREATE TABLE k.t (p int PRIMARY KEY)");
+    world.stop();
+    world.run(1);
+    let keyspaces = world.on(0, |_, _| async move { runtime::file::list_dir("/data".as_ref()).await.expect("listed") });
+    let has = |name: &str| keyspaces.iter().any(|keyspace| keyspace.ends_with(name));
+    assert!(has("k") && has("system_schema"), "{keyspaces:?}");
+    assert!(!VIRTUAL_KEYSPACES.iter().any(|name| has(name)), "{keyspaces:?}");
 }
 
 /// Flushes everything and estimates sizes anew.

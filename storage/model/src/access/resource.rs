@@ -12,7 +12,7 @@
 
 use super::permission::Permission::*;
 use super::permission::PermissionSet;
-use crate::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use crate::schema::is_system_keyspace;
 use std::fmt;
 
 /// What a permission is about.
@@ -46,17 +46,13 @@ const ON_ROLE: PermissionSet = PermissionSet::of(&[Alter, Drop, Authorize, Descr
 const ON_FUNCTIONS: PermissionSet = PermissionSet::of(&[Create, Alter, Drop, Authorize, Execute]);
 const ON_MBEAN: PermissionSet = PermissionSet::of(&[Select, Modify, Authorize, Describe, Execute]);
 
-fn is_system(keyspace: &str) -> bool {
-    SYSTEM_KEYSPACES.contains(&keyspace) || VIRTUAL_KEYSPACES.contains(&keyspace)
-}
-
 impl Resource {
     /// The resource that this one is a part of.
     pub fn parent(&self) -> Option<Resource> {
         match self {
             Resource::AllKeyspaces | Resource::AllRoles | Resource::AllFunctions | Resource::AllMbeans => None,
             // What is granted on all keyspaces does not reach those of the system.
-            Resource::Keyspace(keyspace) => (!is_system(keyspace)).then_some(Resource::AllKeyspaces),
+            Resource::Keyspace(keyspace) => (!is_system_keyspace(keyspace)).then_some(Resource::AllKeyspaces),
             Resource::AllTables(keyspace) => Some(Resource::Keyspace(keyspace.clone())),
             Resource::Table(keyspace, _) => Some(Resource::AllTables(keyspace.clone())),
             Resource::Role(_) => Some(Resource::AllRoles),

@@ -31,7 +31,7 @@ use engine::PrefetchStage;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
-use model::schema::{SYSTEM_KEYSPACES, VIRTUAL_KEYSPACES};
+use model::schema::is_system_keyspace;
 use model::{ColumnKind, Consistency, CqlType, Failure, Home, IndexedPart, Partitioner, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::QueryText;
@@ -228,8 +228,7 @@ fn lookup_of(select: &Select, filter: Option<&RowFilter>) -> Result<Option<Index
 
 /// Whether a table allows conditional changes.
 fn may_be_conditional(select: &Select) -> bool {
-    let keyspace = select.table.keyspace.as_str();
-    !SYSTEM_KEYSPACES.contains(&keyspace) && !VIRTUAL_KEYSPACES.contains(&keyspace)
+    !is_system_keyspace(&select.table.keyspace)
 }
 
 /// Rows per page; `None` if the request is not paged.
