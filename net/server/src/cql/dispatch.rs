@@ -34,17 +34,14 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: Option<String>) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
     let mut trace = None;
-    let mut outcome = match &decode(connection, envelope) {
+    let decoded = decode(connection, envelope);
+    let mut outcome = match &decoded {
+        Ok(request) if envelope.header.flags & flags::TRACING == 0 => call(connection, request).await,
         Ok(request) => {
-            let outcome = if envelope.header.flags & flags::TRACING == 0 {
-                call(connection, request).await
-            } else {
-                let shard = &connection.context.shard;
-                let trace = trace.insert(shard.begin_trace(connection.peer().ip()));
-                to.tracing_id = Some(trace.id());
-                Box::pin(shard.traced(trace, call(connection, request))).await
-            };
-            outcome.map(|outcome| (outcome, RowsForm::of(request)))
+            let shard = &connection.context.shard;
+            let trace = trace.insert(shard.begin_trace(connection.peer().ip()));
+            to.tracing_id = Some(trace.id());
+            Box::pin(shard.traced(trace, call(connection, request))).await
         }
         Err(failure) => Err(failure.clone()),
     };
@@ -54,12 +51,15 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: O
     connection.wait_for_room().await;
     let metrics = &connection.context.metrics;
     metrics.requests.increment();
-    match outcome {
-        Ok((Outcome::Answer(answer), form)) => connection.send(|out| put_answer(out, to, &answer, form)),
-        Ok((Outcome::Prepared(prepared), _)) => connection.send(|out| put_prepared(out, to, &prepared)),
+    match &outcome {
+        Ok(Outcome::Answer(answer)) => {
+            let form = decoded.as_ref().map(RowsForm::of).unwrap_or_default();
+            connection.send(|out| put_answer(out, to, answer, form));
+        }
+        Ok(Outcome::Prepared(prepared)) => connection.send(|out| put_prepared(out, to, prepared)),
         Err(failure) => {
             metrics.errors.increment();
-            connection.send(|out| response::error(out, to, &[], &failure));
+            connection.send(|out| response::error(out, to, &[], failure));
         }
     }
     if let Some(trace) = trace {
@@ -68,10 +68,10 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: O
 }
 
 /// Adds a warning to an answer that can have one.
-fn warn(outcome: &mut Result<(Outcome, RowsForm<'_>), Failure>, warning: String) {
+fn warn(outcome: &mut Result<Outcome, Failure>, warning: String) {
     match outcome {
-        Ok((Outcome::Answer(answer), _)) => answer.warnings.push(warning),
-        Ok((Outcome::Prepared(prepared), _)) => prepared.warnings.push(warning),
+        Ok(Outcome::Answer(answer)) => answer.warnings.push(warning),
+        Ok(Outcome::Prepared(prepared)) => prepared.warnings.push(warning),
         Err(_) => {}
     }
 }
@@ -83,7 +83,7 @@ enum Outcome {
 }
 
 /// The form in which a request wants its rows.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Default)]
 struct RowsForm<'a> {
     skip_metadata: bool,
     is_execute: bool,
@@ -100,7 +100,7 @@ impl<'a> RowsForm<'a> {
             Request::Execute { parameters, result_metadata_id, .. } => {
                 RowsForm { skip_metadata: parameters.skip_metadata, is_execute: true, metadata_id: *result_metadata_id }
             }
-            _ => RowsForm { skip_metadata: false, is_execute: false, metadata_id: None },
+            _ => RowsForm::default(),
         }
     }
 }

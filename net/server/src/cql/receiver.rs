@@ -205,8 +205,11 @@ impl Receiver<'_> {
         let connection = self.connection;
         loop {
             let (event, early) = match self.decoder.next_event() {
-                Some(event) => (Ok(event), None),
-                None if self.decoder.awaited() > EARLY_ADMISSION_BYTES => self.large_event().await,
+                Some(event) => (event, None),
+                None if self.decoder.awaited() > EARLY_ADMISSION_BYTES => match self.large_event().await {
+                    Ok((event, permit)) => (event, Some(permit)),
+                    Err(close) => return close,
+                },
                 None => match self.receive().await {
                     Ok(()) => continue,
                     Err(close) => return close,
@@ -214,10 +217,9 @@ impl Receiver<'_> {
             };
             self.partial_since = None;
             let handled = match event {
-                Ok(Event::Envelope(envelope)) if is_statement(&envelope) => begin(connection, envelope, early).await,
-                Ok(Event::Envelope(envelope)) => self.handle(envelope).await,
-                Ok(Event::Refusal(refusal)) => self.refuse(&refusal),
-                Err(close) => Err(close),
+                Event::Envelope(envelope) if is_statement(&envelope) => begin(connection, envelope, early).await,
+                Event::Envelope(envelope) => self.handle(envelope).await,
+                Event::Refusal(refusal) => self.refuse(&refusal),
             };
             if let Err(close) = handled {
                 return close;
@@ -285,15 +287,15 @@ impl Receiver<'_> {
     }
 
     /// Waits for memory for a large message and then receives the rest of it.
-    async fn large_event(&mut self) -> (Result<Event, Close>, Option<Bytes>) {
+    async fn large_event(&mut self) -> Result<(Event, Bytes), Close> {
         let connection = self.connection;
         let bytes = self.decoder.awaited() + self.decoder.buffered() + REQUEST_OVERHEAD_BYTES;
         let permit = admit(connection, &connection.context.request_memory.large, bytes).await;
         match runtime::timeout(MESSAGE_MAX, self.next_event()).await {
-            Some(event) => (event, Some(permit)),
+            Some(event) => Ok((event?, permit)),
             None => {
                 connection.evict("a large request takes too long to arrive");
-                (Err(Close), None)
+                Err(Close)
             }
         }
     }
@@ -355,17 +357,16 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
         (None, None) => admitted_at_once(connection, &envelope),
         _ => None,
     };
-    let admitted = match at_once {
-        Some(admission) => Ok((admission, None)),
-        None => Box::pin(admission(connection, &envelope, early)).await,
-    };
-    let (admission, warning) = match admitted {
-        Ok(admitted) => admitted,
-        Err(failure) => {
-            context.metrics.errors.increment();
-            connection.send(|out| response::error(out, to, &[], &failure));
-            return Ok(());
-        }
+    let (admission, warning) = match at_once {
+        Some(admission) => (admission, None),
+        None => match Box::pin(admission(connection, &envelope, early)).await {
+            Ok(admitted) => admitted,
+            Err(failure) => {
+                context.metrics.errors.increment();
+                connection.send(|out| response::error(out, to, &[], &failure));
+                return Ok(());
+            }
+        },
     };
     connection.count_request();
     if let Err(failure) = envelope.open(connection.compression(), plain_bytes_max(connection)) {
@@ -375,7 +376,7 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
     }
 
     let connection = connection.clone();
-    let mut request = Box::pin(async move {
+    let mut request = runtime::sync::boxed(|| async move {
         dispatch::run(&connection, &envelope, warning).await;
         drop(admission);
     });

@@ -16,7 +16,6 @@ use model::{Failure, Mutation, Table, Token};
 use runtime::ShardId;
 use runtime::sync::join_all;
 use std::future::Future;
-use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -184,7 +183,7 @@ async fn write_on(shard: &Shard, to: ShardId, routed: Routed, timeout: Duration)
 /// Writes on this core; `None` if it takes too long, and then the write goes on.
 async fn write_here(shard: &Shard, routed: Routed, timeout: Duration) -> Option<Result<(), Failure>> {
     let owner = shard.clone();
-    let mut applying: Pin<Box<_>> = Box::pin(async move {
+    let mut applying = runtime::sync::boxed(|| async move {
         match routed.counts {
             true => {
                 let (written, began) = (WrittenTables::of(&routed.mutation), runtime::now());
