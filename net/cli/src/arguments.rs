@@ -18,7 +18,7 @@ pub(crate) struct Arguments {
     /// Where data lives; may be repeated [default: ./data]
     #[arg(long, value_name = "DIR")]
     data_dir: Vec<PathBuf>,
-    /// The node's address, a loopback one [default: 127.0.0.1]
+    /// The node's address [default: 127.0.0.1]
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
     /// Nodes of the cluster to join: 127.0.0.1,127.0.0.2 [default: a cluster of its own]

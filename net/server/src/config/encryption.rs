@@ -83,6 +83,11 @@ impl ServerEncryption {
             (InternodeEncryption::None, _) => Encryption::Off,
         }
     }
+
+    /// Whether every node must show a certificate that is trusted.
+    pub fn is_mutual(&self) -> bool {
+        self.inbound() == Encryption::Required && self.options.client_auth == ClientAuth::Required
+    }
 }
 
 /// The names of the options of a group.

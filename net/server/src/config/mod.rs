@@ -108,6 +108,8 @@ pub struct Config {
 
 /// The version of Cassandra that the node behaves like.
 pub const RELEASE_VERSION: &str = "5.0.9";
+/// `native_shard_aware_transport_port` if the configuration does not say.
+pub const SHARD_AWARE_PORT: u16 = 19042;
 /// The most connections of a node if the configuration gives no number or -1.
 pub const CONNECTIONS_MAX: usize = 64 << 10;
 /// The least memory of a node, bytes.
@@ -130,7 +132,7 @@ impl Default for Config {
         Config {
             node: shard::Config { allocate_for_factor: Some(ALLOCATION_FACTOR), ..shard::Config::default() },
             start_native_transport: true,
-            shard_aware_port: 19042,
+            shard_aware_port: SHARD_AWARE_PORT,
             metrics_port: Some(7199),
             disk_failure_policy: DiskFailurePolicy::default(),
             commit_failure_policy: CommitFailurePolicy::default(),
@@ -182,20 +184,22 @@ impl Config {
     }
 
     /// Refuses a configuration with which a node must not start: it may listen on loopback addresses only, for other
-    /// nodes always, for clients unless they must log in; its two CQL ports must differ; and it needs
-    /// [`MEMORY_BYTES_MIN`].
+    /// nodes unless they must show certificates, for clients unless they must log in; its two CQL ports must differ;
+    /// and it needs [`MEMORY_BYTES_MIN`].
     pub fn check(&self) -> Result<(), ConfigError> {
         let node = &self.node;
-        let is_open = !node.access.requires_login();
-        for (name, address, is_refused) in
-            [("rpc_address", node.rpc_address, is_open), ("listen_address", node.listen_address, true)]
-        {
-            if is_refused && !address.is_loopback() {
-                return error(format!(
-                    "{name}: {address} is not a loopback address, and {} are not authenticated: refusing to listen there",
-                    if name == "rpc_address" { "clients" } else { "other nodes" }
-                ));
-            }
+        let closed = |name: &str, address: IpAddr, strangers: &str, needed: &str| {
+            error(format!(
+                "{name}: {address} is not a loopback address, and {strangers} are not authenticated: refusing to listen \
+                 there without {needed}"
+            ))
+        };
+        if !node.rpc_address.is_loopback() && !node.access.requires_login() {
+            return closed("rpc_address", node.rpc_address, "clients", "an authenticator that asks for a login");
+        }
+        if !node.listen_address.is_loopback() && !self.server_encryption.is_mutual() {
+            let needed = "server_encryption_options with internode_encryption: all and require_client_auth: true";
+            return closed("listen_address", node.listen_address, "other nodes", needed);
         }
         if node.native_port == self.shard_aware_port && node.native_port != 0 {
             return error("native_transport_port and native_shard_aware_transport_port are the same");

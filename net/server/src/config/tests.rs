@@ -83,6 +83,20 @@ fn only_loopback_is_open_without_authentication() {
     Config::read(open, &[]).expect("valid").check().expect("open to clients that log in");
     let config = Config::read(&format!("{open}\nlisten_address: 192.168.1.1"), &[]).expect("valid");
     assert!(config.check().expect_err("closed to other nodes").0.starts_with("listen_address"));
+    let between = |options: &str| {
+        let text = format!("{open}\nlisten_address: 192.168.1.1\nserver_encryption_options: {{{options}}}");
+        Config::read(&text, &[]).expect("valid").check()
+    };
+    let store = "keystore: k.p12, keystore_password: a, truststore: t.p12, truststore_password: a";
+    between(&format!("internode_encryption: all, require_client_auth: true, {store}")).expect("open to known nodes");
+    for open_to_strangers in [
+        "internode_encryption: all",
+        "internode_encryption: all, require_client_auth: true, optional: true",
+        "internode_encryption: dc, require_client_auth: true",
+    ] {
+        let failure = between(&format!("{open_to_strangers}, {store}")).expect_err("closed to other nodes").0;
+        assert!(failure.contains("require_client_auth: true"), "{failure}");
+    }
     let with =
         |memory_bytes| Config { node: shard::Config { memory_bytes, ..Default::default() }, ..Config::default() };
     assert!(with(MEMORY_BYTES_MIN - 1).check().is_err());

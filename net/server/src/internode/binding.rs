@@ -34,8 +34,7 @@ fn refusal(text: String) -> Refusal {
 impl CertificateBinding {
     /// Holds nodes to what `options` ask for.
     pub(crate) fn require(&self, options: &ServerEncryption) {
-        let is_everywhere = options.inbound() == tls::Encryption::Required;
-        self.is_mutual.set(is_everywhere && options.options.client_auth == ClientAuth::Required);
+        self.is_mutual.set(options.is_mutual());
         self.verifies_endpoint.set(options.options.verifies_endpoint);
         if options.options.client_auth == ClientAuth::Required
             && matches!(options.internode, InternodeEncryption::Rack | InternodeEncryption::DataCenter)

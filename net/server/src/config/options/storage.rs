@@ -128,11 +128,11 @@ pub(super) const KEYS: &[Key] = &[
     unused("disk_optimization_estimate_percentile", DECIMAL, "0.95", "SSTables are read by direct I/O"),
     unused("disk_optimization_page_cross_chance", DECIMAL, "0.1", "SSTables are read by direct I/O"),
     unused("disk_optimization_strategy", Kind::Choice(&["ssd", "spinning"]), "ssd", "SSTables are read by direct I/O"),
-    refused(
+    read(
         "corrupted_tombstone_strategy",
         Kind::Choice(&["disabled", "warn", "exception"]),
         "disabled",
-        "tombstones are checked by checksums alone",
+        "`warn` is refused; `exception`: negative times of deletion, which versions before `oa` can hold, are damage",
     ),
     unused(
         "check_for_duplicate_rows_during_compaction",
