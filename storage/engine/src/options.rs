@@ -63,6 +63,8 @@ pub struct SstableOptions {
     pub row_index_bytes: Option<usize>,
     /// What is told to the log of that which is written.
     pub logged: LoggedThresholds,
+    /// Whether negative local deletion times are damage: [`sstable::Reader::refusing_negative_times`].
+    pub refuses_negative_times: bool,
 }
 
 impl Default for SstableOptions {
@@ -72,6 +74,7 @@ impl Default for SstableOptions {
             flush_compression: FlushCompression::Fast,
             row_index_bytes: None,
             logged: LoggedThresholds::default(),
+            refuses_negative_times: false,
         }
     }
 }

@@ -146,6 +146,14 @@ impl Reader {
         })
     }
 
+    /// Takes negative local deletion times, which versions before `oa` can hold and nobody writes on purpose, for damage
+    /// (`corrupted_tombstone_strategy: exception`). Without this they are long past. A time to live that is not positive
+    /// is damage in any case.
+    pub fn refusing_negative_times(mut self, refuses: bool) -> Reader {
+        self.codec.refuses_negative_times = refuses;
+        self
+    }
+
     /// Returns a reader of the same SSTable for a changed schema of its table. It shares the filter, the index and the
     /// chunk offsets with this one.
     ///
@@ -158,7 +166,10 @@ impl Reader {
             descriptor: self.descriptor.clone(),
             metadata: self.metadata.clone(),
             partitioner: self.partitioner,
-            codec: Codec::new(self.descriptor.version, &self.metadata.header, &table),
+            codec: Codec {
+                refuses_negative_times: self.codec.refuses_negative_times,
+                ..Codec::new(self.descriptor.version, &self.metadata.header, &table)
+            },
             table,
             compression: self.compression.clone(),
             checksums: self.checksums.clone(),

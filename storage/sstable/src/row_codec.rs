@@ -84,6 +84,8 @@ pub(crate) struct Codec {
     pub(crate) clustering: Vec<FieldType>,
     pub(crate) statics: Vec<CodecColumn>,
     pub(crate) regulars: Vec<CodecColumn>,
+    /// See [`crate::Reader::refusing_negative_times`].
+    pub(crate) refuses_negative_times: bool,
 }
 
 /// What [`Codec::read`] found; clustering and row are in [`Scratch`].
@@ -195,12 +197,15 @@ impl Codec {
             clustering: header.clustering.clone(),
             statics: codec_columns(version, &header.statics, ColumnKind::Static, table),
             regulars: codec_columns(version, &header.regulars, ColumnKind::Regular, table),
+            refuses_negative_times: false,
         }
     }
 
     /// Reads a partition's deletion, as the partition's head has it.
     pub(crate) fn read_partition_deletion(&self, input: &mut Input<'_>) -> Result<Deletion, Fault> {
-        read_deletion(self.version, input)
+        let deletion = read_deletion(self.version, input)?;
+        self.check_time(deletion.local_deletion_time, input)?;
+        Ok(deletion)
     }
 
     /// Reads the next row, marker or end of partition. `wanted` decides by its comparable form whether a row is
@@ -287,7 +292,17 @@ impl Codec {
     pub(crate) fn local_deletion_time(&self, input: &mut Input<'_>) -> Result<i64, Fault> {
         let time = self.min_local_deletion_time.wrapping_add(input.vint()? as i64);
         // `oa` and `da` write times from 2038 on as negative 32-bit numbers.
-        Ok(if self.version.is_cassandra_5() { i64::from(time as u32) } else { i64::from(time as i32) })
+        if self.version.is_cassandra_5() {
+            return Ok(i64::from(time as u32));
+        }
+        self.check_time(i64::from(time as i32), input)
+    }
+
+    fn check_time(&self, time: i64, input: &Input<'_>) -> Result<i64, Fault> {
+        if time < 0 && self.refuses_negative_times {
+            return input.invalid("a local deletion time, which is negative");
+        }
+        Ok(time)
     }
 
     pub(crate) fn ttl(&self, input: &mut Input<'_>) -> Result<i32, Fault> {
@@ -559,4 +574,32 @@ pub(crate) fn read_subset(input: &mut Input<'_>, columns: usize, present: &mut V
         present.extend(next as u16..columns as u16);
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn negative_times_are_damage_only_where_they_are_refused() {
+        let time = |version, refuses_negative_times| {
+            let codec = Codec {
+                version,
+                min_timestamp: 0,
+                min_local_deletion_time: -5,
+                min_ttl: 0,
+                clustering: Vec::new(),
+                statics: Vec::new(),
+                regulars: Vec::new(),
+                refuses_negative_times,
+            };
+            let relative = codec.local_deletion_time(&mut Input::new(&[0], 0)).ok();
+            let whole = [i32::to_be_bytes(-5).as_slice(), &[0; 8]].concat();
+            let of_partition = codec.read_partition_deletion(&mut Input::new(&whole, 0)).ok();
+            (relative, of_partition.map(|deletion| deletion.local_deletion_time))
+        };
+        assert_eq!(time(Version::Nb, false), (Some(-5), Some(-5)));
+        assert_eq!(time(Version::Nb, true), (None, None));
+        assert_eq!(time(Version::Da, true).0, Some(i64::from(-5_i32 as u32)));
+    }
 }

@@ -42,7 +42,16 @@ impl Given {
             Some(other) => return error(format!("flush_compression: {other} is not one of none, fast, table")),
         };
         let (row_index_bytes, logged) = (self.row_index_bytes()?, self.logged_thresholds()?);
-        Ok(SstableOptions { version, flush_compression, row_index_bytes, logged })
+        let refuses_negative_times = match self.text("corrupted_tombstone_strategy")?.as_deref() {
+            None | Some("disabled") => false,
+            Some("exception") => true,
+            Some(other) => {
+                return error(format!(
+                    "corrupted_tombstone_strategy: {other} is not supported yet, only disabled and exception"
+                ));
+            }
+        };
+        Ok(SstableOptions { version, flush_compression, row_index_bytes, logged, refuses_negative_times })
     }
 
     /// `sstable.selected_format`; an empty one is Cassandra's default.
@@ -137,6 +146,12 @@ mod tests {
         assert_eq!(read("flush_compression: fast"), flush(FlushCompression::Fast));
         assert_eq!(read("flush_compression: table"), flush(FlushCompression::Table));
         assert!(read("flush_compression: slow").is_err());
+        let refusing = Ok(SstableOptions { refuses_negative_times: true, ..default });
+        assert_eq!(read("corrupted_tombstone_strategy: exception"), refusing);
+        assert_eq!(read("corrupted_tombstone_strategy: disabled"), Ok(default));
+        assert!(
+            read("corrupted_tombstone_strategy: warn").is_err_and(|text| text.contains("only disabled and exception"))
+        );
         let blocks = |bytes| Ok(SstableOptions { row_index_bytes: Some(bytes), ..default });
         assert_eq!(read("column_index_size: 4KiB"), blocks(4096));
         assert_eq!(read("column_index_size_in_kb: 1"), blocks(1024));

@@ -105,7 +105,7 @@ pub(crate) async fn check(
     table: &Arc<Table>,
     depth: Depth,
 ) -> Result<(), Error> {
-    let sstable = Rc::new(OpenSstable::open(directory, descriptor, components, table.clone(), 0).await?);
+    let sstable = Rc::new(OpenSstable::open(directory, descriptor, components, table.clone(), 0, false).await?);
     if depth >= Depth::Checksums {
         checksums(&sstable, components).await?;
     }

@@ -73,13 +73,15 @@ impl Drop for SharedFiles {
 }
 
 impl OpenSstable {
-    /// Opens an SSTable in a table's directory; `components` lists its files.
+    /// Opens an SSTable in a table's directory; `components` lists its files. `refuses_negative_times` as in
+    /// [`Reader::refusing_negative_times`].
     pub(crate) async fn open(
         directory: &Path,
         descriptor: &Descriptor,
         components: &HashSet<Component>,
         table: Arc<Table>,
         number: u64,
+        refuses_negative_times: bool,
     ) -> Result<OpenSstable, Error> {
         let opening = OpeningFiles { directory, descriptor, components };
         let statistics = opening.required(Component::Statistics).await?;
@@ -132,6 +134,7 @@ impl OpenSstable {
             summary: summary.as_deref(),
         };
         let reader = Reader::open(descriptor.clone(), table, parts).map_err(|error| opening.bad(error))?;
+        let reader = reader.refusing_negative_times(refuses_negative_times);
         let tokens = match reader.key_bounds() {
             Some((first, last)) => (reader.partitioner().token(first), reader.partitioner().token(last)),
             None => (Token::MIN, Token::MAX),

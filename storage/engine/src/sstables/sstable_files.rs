@@ -91,7 +91,8 @@ impl SstableFiles {
     ) -> Result<OpenSstable, Error> {
         let number = self.numbers.get() + 1;
         self.numbers.set(number);
-        let opened = OpenSstable::open(directory, descriptor, components, table.clone(), number).await?;
+        let refuses = self.options.refuses_negative_times;
+        let opened = OpenSstable::open(directory, descriptor, components, table.clone(), number, refuses).await?;
         let own = self.shard_map.partitioner;
         let named = Partitioner::named(&opened.reader.metadata().partitioner);
         if let Some(partitioner) = named.filter(|partitioner| *partitioner != own) {
