@@ -130,3 +130,22 @@ fn the_removal_of_a_dead_node_ends_a_move_that_waits_for_it() {
     until(&mut sim, "the move is answered", || moves.borrow().is_some());
     assert_eq!(*moves.borrow(), Some((0, String::new())));
 }
+
+/// It has more cores than when the others last heard of it, so who knows the old number fetches a part of its data.
+#[test]
+fn a_node_that_starts_without_a_majority_tells_its_cores_when_there_is_one() {
+    let mut sim = filled(57, &[ONE, TWO, THREE], 1);
+    for node in [ONE, TWO, THREE] {
+        sim.crash(node);
+    }
+    assert_eq!(start(&mut sim, THREE, 3, config(THREE)), []);
+    for node in [ONE, TWO] {
+        assert_eq!(start(&mut sim, node, 1, config(node)), []);
+    }
+    run(&mut sim, || normal(ONE, &[ONE, TWO, THREE]));
+    assert_eq!(start(&mut sim, FOUR, 1, config(FOUR)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE, FOUR]).await;
+        assert_eq!(shown(FOUR, Consistency::One).await, all());
+    });
+}

@@ -261,7 +261,7 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
 async fn stream(shard: &Shard, verb: Verb, body: Vec<u8>) -> Result<Vec<u8>, Stopped> {
     let core = body.first_chunk().map(|core| ShardId(u16::from_le_bytes(*core))).ok_or(Stopped::Unreadable)?;
     if usize::from(core.0) >= runtime::shard_count() {
-        return Err(Stopped::Unreadable);
+        return Ok(crate::stream::no_such_core(verb));
     }
     let request = Request::Stream(Box::new(StreamVerb::Serve { verb, body }));
     match shard.call(core, request).await {

@@ -50,6 +50,8 @@ const LEAVE_PAUSE: Duration = Duration::from_secs(5);
 const NEXT_TURN_PAUSE: Duration = Duration::from_secs(5);
 /// How long a member that starts again waits to hear what it missed, and then for each step of making up for it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
+/// Pause before a node that could not reach a majority at its start tries again.
+const TELL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Shard {
     /// The seeds without this node.
@@ -233,26 +235,36 @@ impl Shard {
     /// # Errors
     /// The node was removed meanwhile, which nobody tells one that is no member.
     async fn catch_up(&self) -> Result<(), StartError> {
-        let Some(group) = self.metadata().group() else { return Ok(()) };
-        let deadline = runtime::now().after(CATCH_UP_TIMEOUT);
-        let caught_up = match group.read_index(deadline).await {
-            Ok(index) => {
-                let follows = group.follow(index, CATCH_UP_TIMEOUT).await;
-                if !follows {
-                    tracing::warn!(index, at = group.applied(), "the node lacks changes of the schema");
-                }
-                follows
-            }
-            Err(error) => {
-                check_not_removed(self).await?;
-                tracing::warn!(%error, "the node may lack changes of the schema");
-                false
-            }
-        };
-        if caught_up && let Err(error) = announce_restart(self).await {
-            tracing::warn!(?error, "the cluster does not know what has changed about this node");
+        if let Err(error) = hear_and_tell(self).await {
+            check_not_removed(self).await?;
+            tracing::warn!(error, "the node may lack changes of the schema");
+            runtime::spawn_in(Class::Background, keep_telling(self.clone()));
         }
         Ok(())
+    }
+}
+
+/// Hears what was decided so far, then tells the others what has changed about this node, such as the number of its
+/// cores. In this order, because it may have told them something else before a crash.
+async fn hear_and_tell(shard: &Shard) -> Result<(), String> {
+    let Some(group) = shard.metadata().group() else { return Ok(()) };
+    let deadline = runtime::now().after(CATCH_UP_TIMEOUT);
+    let index = group.read_index(deadline).await.map_err(|error| error.to_string())?;
+    if !group.follow(index, CATCH_UP_TIMEOUT).await {
+        return Err(format!("it is at {} of {index}", group.applied()));
+    }
+    announce_restart(shard).await.map_err(|error| format!("{error:?}"))
+}
+
+/// Goes on where a start could not, until a majority can be reached: nodes that take this one to have other cores than
+/// it has fetch its data in vain.
+async fn keep_telling(shard: Shard) {
+    while !shard.is_draining() && shard.metadata().current().members.contains_key(&shard.host_id()) {
+        runtime::sleep(TELL_PAUSE).await;
+        match hear_and_tell(&shard).await {
+            Ok(()) => return,
+            Err(error) => tracing::debug!(error, "the cluster does not know what has changed about this node"),
+        }
     }
 }
 

@@ -5,7 +5,8 @@
 //!          answer: SSTables u64, bytes u64
 //! begin:   core u16, session [16], plan [16], receiver [16] (a host id), operation u8, table [16], flags u8 (1: whole
 //!          files may be sent), ranges, count u32 of names, names: SSTables of which the receiver has what it needs
-//!          answer: empty
+//!          answer: the number of cores of the node that is asked, u16; empty if it has an earlier version. One without
+//!          such a core begins nothing
 //! offers:  core u16, session [16], from u32: the first item that the receiver does not know
 //!          answer: flags u8 (1: the view is taken; 2: all items are listed), items u32, bytes u64,
 //!                  count u32 of offers, offers, the first being item `from`

@@ -25,6 +25,7 @@ mod source;
 mod staging;
 
 pub use plan::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
+pub(crate) use source::no_such_core;
 
 use crate::messages::streams::{ReceiveError, StreamAnswer, StreamProgress, StreamVerb};
 use crate::messages::{Reply, Request, unexpected};

@@ -133,7 +133,13 @@ impl Receiver<'_> {
             ranges: task.ranges.to_vec(),
             have: have.keys().cloned().collect(),
         });
-        self.ask(&begin).await?;
+        let cores = self.ask(&begin).await?;
+        let cores = cores.first_chunk().map(|cores| u16::from_le_bytes(*cores));
+        if let Some(cores) = cores.filter(|cores| *cores != task.source.shards.shards) {
+            // What this plan would fetch is not all that it has.
+            let text = format!("it has {cores} cores, not {}", task.source.shards.shards);
+            return Err(Broken::Final(ReceiveError::Unreachable(text)));
+        }
         let result = self.items(session, &mut have).await;
         if let Err(error) = result {
             // The sender need not hold anything any longer; it finds that out by itself if this is lost.

@@ -53,7 +53,7 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Vec<
             Err(engine::Error::UnknownTable(table)) => Err(Refusal::UnknownTable(table)),
             Err(error) => Err(Failure::server(error.to_string()).into()),
         },
-        StreamRequest::Begin(begin) => begin_session(shard, begin).map(|()| answer::result(|_| ())),
+        StreamRequest::Begin(begin) => begin_session(shard, begin).map(|()| begun()),
         StreamRequest::Offers { session, from } => match shard.streams().session(session) {
             Some(session) => offers(&session, from).await.map(|offers| answer::result(|out| offers.push(out))),
             None => Err(no_session().into()),
@@ -62,6 +62,19 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Vec<
         StreamRequest::Done { session, item } => done(shard, session, item).await,
     };
     Some(answered.unwrap_or_else(|refusal| answer::refusal(&refusal)))
+}
+
+/// Answers a request for a core that this node does not have, or not any more.
+pub(crate) fn no_such_core(verb: Verb) -> Vec<u8> {
+    match verb {
+        Verb::StreamBegin => begun(),
+        _ => answer::refusal(&no_session().into()),
+    }
+}
+
+/// The answer to a request to begin a session: how many cores a receiver has to ask.
+fn begun() -> Vec<u8> {
+    answer::result(|out| out.extend_from_slice(&(runtime::shard_count() as u16).to_le_bytes()))
 }
 
 fn no_session() -> Failure {

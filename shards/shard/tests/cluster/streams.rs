@@ -260,6 +260,24 @@ fn d8_a_sender_that_stays_away_ends_the_plan() {
     fetch(&mut world, 1, plan).expect("it may be run again");
 }
 
+/// It was started with another number of them, and the receiver has not heard of that yet.
+#[test]
+fn d8_a_sender_with_other_cores_than_the_plan_asks_ends_it() {
+    for known in [1, 3] {
+        let mut world = world(&[2, 1], |_| {});
+        fill(&mut world, 0..10);
+        let mut members = world.members();
+        members.iter_mut().filter(|member| member.address.ip() == address(0)).for_each(|member| {
+            member.shards.shards = known;
+        });
+        world.switch(&[0, 1], members);
+        let plan = plan(&world, 1, &[TokenRange::FULL]);
+        let fetched = fetch(&mut world, 1, plan);
+        let text = format!("it has 2 cores, not {known}");
+        assert!(matches!(&fetched, Err(StreamError::Unreachable(_, told)) if *told == text), "{fetched:?}");
+    }
+}
+
 #[test]
 fn d8_a_receiver_that_crashes_runs_the_plan_again() {
     for at in [2, 10, 25, 40] {
