@@ -4,11 +4,13 @@
 //! 2. A node that starts again is told as UP once it serves clients; one that stops or is convicted as DOWN.
 //! 3. A node that is no longer a member is told as REMOVED_NODE. One that others have removed is told as DOWN before,
 //!    one that has left by itself once it is.
+//! 4. A node that has got other tokens is told as MOVED_NODE, by itself too.
 //!
 //! Invariants: nothing is told twice; a node that was never told as UP is not told as DOWN. Those that are members when
 //! this node starts are known.
 
 use cluster::topology::Topology;
+use model::RingToken;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use uuid::Uuid;
@@ -27,6 +29,7 @@ pub(crate) struct ClusterEvent {
 pub(crate) enum ClusterChange {
     NewNode,
     RemovedNode,
+    MovedNode,
     Up,
     Down,
 }
@@ -37,6 +40,7 @@ impl ClusterChange {
         match self {
             ClusterChange::NewNode => "NEW_NODE",
             ClusterChange::RemovedNode => "REMOVED_NODE",
+            ClusterChange::MovedNode => "MOVED_NODE",
             ClusterChange::Up => "UP",
             ClusterChange::Down => "DOWN",
         }
@@ -44,7 +48,7 @@ impl ClusterChange {
 
     /// Whether it is a TOPOLOGY_CHANGE; else it is a STATUS_CHANGE.
     pub(crate) fn is_topology(self) -> bool {
-        matches!(self, ClusterChange::NewNode | ClusterChange::RemovedNode)
+        matches!(self, ClusterChange::NewNode | ClusterChange::RemovedNode | ClusterChange::MovedNode)
     }
 }
 
@@ -75,6 +79,8 @@ pub(crate) struct ClientEvents {
     /// The epoch of the members that are known.
     epoch: Option<u64>,
     nodes: BTreeMap<Uuid, Told>,
+    /// The tokens of each member, this node included.
+    tokens: BTreeMap<Uuid, Vec<RingToken>>,
 }
 
 impl ClientEvents {
@@ -118,6 +124,13 @@ impl ClientEvents {
             }
             told.is_member || told.is_up
         });
+        let before = std::mem::take(&mut self.tokens);
+        for node in topology.nodes() {
+            if before.get(&node.host_id).is_some_and(|before| !before.is_empty() && *before != node.tokens) {
+                tell(ClusterChange::MovedNode, view(node.address).native);
+            }
+            self.tokens.insert(node.host_id, node.tokens.clone());
+        }
         events
     }
 }
@@ -187,5 +200,23 @@ mod tests {
         let three = topology(&[1, 2, 3], 7);
         assert_eq!(update(&mut events, &three, &[1, 2], &[]), ["UP 127.0.0.2:9042"]);
         assert_eq!(update(&mut events, &topology(&[1, 2], 8), &[1, 2], &[]), ["REMOVED_NODE 127.0.0.3:9042"]);
+    }
+
+    #[test]
+    fn other_tokens_are_told_once_and_the_first_ones_are_not() {
+        let mut events = ClientEvents::default();
+        let at = |tokens: [Option<i64>; 2], epoch| {
+            let mut nodes = topology(&[1, 2], epoch).nodes().to_vec();
+            for (node, token) in nodes.iter_mut().zip(tokens) {
+                node.tokens = token.map(RingToken::Murmur3).into_iter().collect();
+            }
+            Topology::new(nodes, NodeIndex(0), epoch)
+        };
+        assert_eq!(update(&mut events, &at([Some(5), None], 1), &[1, 2], &[]), ["UP 127.0.0.2:9042"]);
+        assert_eq!(update(&mut events, &at([Some(5), Some(7)], 2), &[1, 2], &[]), [""; 0]);
+        let moved = at([Some(6), Some(8)], 3);
+        let told = ["MOVED_NODE 127.0.0.1:9042", "MOVED_NODE 127.0.0.2:9042"];
+        assert_eq!(update(&mut events, &moved, &[1, 2], &[]), told);
+        assert_eq!(update(&mut events, &moved, &[1, 2], &[]), [""; 0]);
     }
 }

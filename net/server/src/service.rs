@@ -7,7 +7,7 @@ use crate::admin;
 use crate::auto_repair;
 use crate::client_admin::{ClientAdmin, PortOrder};
 use crate::client_ports::{PortKind, ShardAwarePorts};
-use crate::config::{Config, Encryption, SSL_STORAGE_PORT};
+use crate::config::{Config, Encryption, SHARD_AWARE_PORT, SSL_STORAGE_PORT};
 use crate::control::{Control, ControlPort};
 use crate::cql::connections::Connections;
 use crate::cql::context::Context;
@@ -383,7 +383,14 @@ impl Service {
         }
         let mut opened = Vec::new();
         for (port, kind) in ports {
-            opened.push((self.bind(port).await?, kind));
+            match self.bind(port).await {
+                Ok(listener) => opened.push((listener, kind)),
+                // Nodes with one address for clients and different ports are usual, and nobody has chosen this port.
+                Err(reason) if kind.is_shard_aware && port == SHARD_AWARE_PORT => {
+                    tracing::warn!("{}: drivers cannot choose their core", reason.text);
+                }
+                Err(reason) => return Err(reason),
+            }
         }
         let address_of = |is_shard_aware: bool, of: &[Encryption]| {
             let is_wanted = |kind: &PortKind| kind.is_shard_aware == is_shard_aware && of.contains(&kind.encryption);
