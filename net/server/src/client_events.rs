@@ -20,7 +20,9 @@ use uuid::Uuid;
 pub(crate) struct ClusterEvent {
     /// What happened.
     pub(crate) change: ClusterChange,
-    /// Where the node serves clients.
+    /// Where other nodes reach the node.
+    pub(crate) node: SocketAddr,
+    /// Where it serves clients.
     pub(crate) address: SocketAddr,
 }
 
@@ -44,6 +46,11 @@ impl ClusterChange {
             ClusterChange::Up => "UP",
             ClusterChange::Down => "DOWN",
         }
+    }
+
+    /// Whether the node owns new tokens from then on.
+    pub(crate) fn has_tokens(self) -> bool {
+        matches!(self, ClusterChange::NewNode | ClusterChange::MovedNode)
     }
 
     /// Whether it is a TOPOLOGY_CHANGE; else it is a STATUS_CHANGE.
@@ -92,8 +99,8 @@ impl ClientEvents {
     /// Takes the members and what gossip says of the nodes at their addresses. Returns what is to be told, in order.
     pub(crate) fn update(&mut self, topology: &Topology, view: impl Fn(SocketAddr) -> NodeView) -> Vec<ClusterEvent> {
         let mut events = Vec::new();
-        let mut tell = |change, native: Option<SocketAddr>| {
-            events.extend(native.map(|address| ClusterEvent { change, address }));
+        let mut tell = |change, node, native: Option<SocketAddr>| {
+            events.extend(native.map(|address| ClusterEvent { change, node, address }));
         };
         let is_first = self.epoch.replace(topology.epoch()).is_none();
         let here = topology.node(topology.here()).host_id;
@@ -108,26 +115,26 @@ impl ClientEvents {
             let now = view(told.address);
             told.native = now.native.or(told.native);
             if !now.is_up && std::mem::take(&mut told.is_up) {
-                tell(ClusterChange::Down, told.native);
+                tell(ClusterChange::Down, told.address, told.native);
             }
             if !told.is_member && !told.is_new {
                 // Told once: a node that has gone is remembered as new.
                 told.is_new = true;
-                tell(ClusterChange::RemovedNode, told.native);
+                tell(ClusterChange::RemovedNode, told.address, told.native);
             }
             if told.is_member && now.is_up && now.is_ready && !told.is_up {
                 if std::mem::take(&mut told.is_new) {
-                    tell(ClusterChange::NewNode, told.native);
+                    tell(ClusterChange::NewNode, told.address, told.native);
                 }
                 told.is_up = true;
-                tell(ClusterChange::Up, told.native);
+                tell(ClusterChange::Up, told.address, told.native);
             }
             told.is_member || told.is_up
         });
         let before = std::mem::take(&mut self.tokens);
         for node in topology.nodes() {
             if before.get(&node.host_id).is_some_and(|before| !before.is_empty() && *before != node.tokens) {
-                tell(ClusterChange::MovedNode, view(node.address).native);
+                tell(ClusterChange::MovedNode, node.address, view(node.address).native);
             }
             self.tokens.insert(node.host_id, node.tokens.clone());
         }

@@ -6,7 +6,7 @@
 
 use super::options::kind::{self, Kind};
 use super::options::{self, Key, Unused};
-use super::{ConfigError, FILE_BYTES_MAX, error, units};
+use super::{ConfigError, FILE_BYTES_MAX, error, units, yaml};
 use serde_norway::{Mapping, Value};
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr};
@@ -31,7 +31,7 @@ impl Given {
         let mut given = Given::default();
         let document = match file.trim() {
             "" => Value::Null,
-            _ => serde_norway::from_str(file).or_else(|e| error(format!("the configuration is not YAML: {e}")))?,
+            _ => yaml::parse(file).or_else(|e| error(format!("the configuration is not YAML: {e}")))?,
         };
         match document {
             Value::Null => {}
@@ -56,7 +56,7 @@ impl Given {
         let Some((name, value)) = option.split_once('=') else {
             return error(format!("-D {option}: name=value is needed"));
         };
-        let value = match serde_norway::from_str(value) {
+        let value = match yaml::parse(value) {
             Ok(value) => value,
             Err(_) => Value::String(value.into()),
         };

@@ -32,6 +32,7 @@ mod startup_checks;
 mod streams;
 mod thresholds;
 pub mod units;
+mod yaml;
 
 pub use auto_repair::AutoRepairOptions;
 pub use client_limits::{ClientLimits, MESSAGE_BYTES_MAX};

@@ -304,6 +304,9 @@ impl Gossip {
                 };
                 self.client_events.borrow_mut().update(&topology, view)
             };
+            for event in events.iter().filter(|event| event.change.has_tokens()) {
+                tracing::info!("Node /{} state jump to NORMAL", event.node);
+            }
             self.clients.tell(events).await;
         }
     }
@@ -380,8 +383,9 @@ impl Gossip {
 
     /// Tells the clients of this node what happens to it.
     async fn tell_own(&self, change: ClusterChange) {
-        let own = native_address(self.gossiper.borrow().state(self.config.gossip_address()));
-        self.clients.tell(own.map(|address| ClusterEvent { change, address }).into_iter().collect()).await;
+        let node = self.config.gossip_address();
+        let own = native_address(self.gossiper.borrow().state(node));
+        self.clients.tell(own.map(|address| ClusterEvent { change, node, address }).into_iter().collect()).await;
     }
 
     /// Says that this node has left the ring for good, to its own clients too. The others know it from the metadata of
