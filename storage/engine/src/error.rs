@@ -65,6 +65,11 @@ pub enum Error {
         /// What is not supported.
         what: String,
     },
+    /// An incremental repair has set some of the data apart that another one wants.
+    SetApart {
+        /// Its id.
+        session: [u8; 16],
+    },
     /// The disk failed.
     Io(std::io::Error),
 }
@@ -98,6 +103,9 @@ impl std::fmt::Display for Error {
                 own.class_name(),
             ),
             Error::IndexNotBuilt { index } => write!(f, "the index {index} is not built yet"),
+            Error::SetApart { session } => {
+                write!(f, "data is set apart for the repair {}", uuid::Uuid::from_bytes(*session))
+            }
             Error::Unwritable { what } => f.write_str(what),
             Error::Io(error) => write!(f, "disk: {error}"),
         }

@@ -6,9 +6,12 @@
 //! 3. Of leaves whose sums differ every replica gives the digests of its partitions ([`partitions`]); those that differ
 //!    are what must be made equal.
 //!
+//! [`session`] has the states of incremental repairs.
+//!
 //! Invariants: equal contents have equal digests ([`model::digest`]); what differs is found unless two different sums
 //! of 64 bits are equal by chance.
 
 pub mod partitions;
 pub mod segments;
+pub mod session;
 pub mod tree;

@@ -45,13 +45,17 @@ pub fn name_of(kind: TaskKind) -> &'static str {
         TaskKind::Major => "Major compaction",
         TaskKind::Upgrade => "Upgrade sstables",
         TaskKind::Cleanup => "Cleanup",
+        TaskKind::AntiCompaction => "Anticompaction after repair",
     }
 }
 
 /// The kind of compaction that a row of the history names.
 fn kind_named(name: Option<&String>) -> TaskKind {
     let named = |kind: &TaskKind| name.is_some_and(|name| name == name_of(*kind));
-    [TaskKind::Major, TaskKind::Upgrade, TaskKind::Cleanup].into_iter().find(named).unwrap_or(TaskKind::Compaction)
+    [TaskKind::Major, TaskKind::Upgrade, TaskKind::Cleanup, TaskKind::AntiCompaction]
+        .into_iter()
+        .find(named)
+        .unwrap_or(TaskKind::Compaction)
 }
 
 fn mutation(schema: &Schema, record: &CompactionRecord) -> model::Mutation {

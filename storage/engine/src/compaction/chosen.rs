@@ -6,12 +6,14 @@
 //! 3. An upgrade rewrites SSTables one by one, each at its level, without a flush.
 //! 4. A cleanup does the same to those that have keys outside some ranges, and leaves these keys out.
 //!
-//! Foreign SSTables and those with damaged bytes are left as they are.
+//! Each set of SSTables ([`crate::RepairSet`]) is compacted by itself; what is set apart for a repair is left as it is
+//! by a compaction of all. Foreign SSTables and those with damaged bytes are left as they are.
 
-use super::compactor::{Compactor, job_of};
+use super::compactor::{Compactor, job_of, sets_of};
 use super::run::CompactionJob;
-use super::{Candidate, Moment, TaskKind};
+use super::{Candidate, Moment, Picker, Task, TaskKind};
 use crate::error::Error;
+use crate::sstables::repair_set::RepairSet;
 use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
 use model::{DecoratedKey, TableId, Token, TokenRange};
@@ -81,12 +83,16 @@ impl Compactor {
 
     async fn compact_all(self: &Rc<Self>, table: TableId, split: bool) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
-        let tasks = {
+        let tasks: Vec<Task> = {
             let tables = self.tables.borrow();
             let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
             let options = CompactionOptions::of(&state.table.options.compaction);
-            let (candidates, moment) = self.moment_of(state);
-            self.with_picker(table, options, &moment, |picker| picker.major(&candidates, &moment, split))
+            let of = |set| {
+                let (candidates, moment) = self.moment_of(state, set);
+                let major = |picker: &mut Picker| picker.major(&candidates, &moment, split);
+                self.with_picker(table, set, options.clone(), &moment, major)
+            };
+            RepairSet::COMPACTED.into_iter().flat_map(of).collect()
         };
         for task in tasks {
             let job = self.tables.borrow().get(&table).map(|state| job_of(state, &task));
@@ -127,13 +133,14 @@ impl Compactor {
             let _turn = self.turn.acquire(1).await;
             let Some(owned) = owned() else { return Ok(false) };
             let is_clean = |first: Token, last: Token| owned.iter().any(|range| range.holds_tokens(first, last));
-            let (candidates, moment) = {
-                let tables = self.tables.borrow();
-                self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
-            };
+            let of_sets = self.candidates(table)?;
             let unclean =
-                |candidate: &&Candidate| !is_clean(candidate.first, candidate.last) && !done.contains(&candidate.id);
-            let Some(next) = candidates.iter().find(unclean).map(|candidate| candidate.id) else { return Ok(true) };
+                |candidate: &Candidate| !is_clean(candidate.first, candidate.last) && !done.contains(&candidate.id);
+            let find = |(candidates, moment): (Vec<Candidate>, Moment)| {
+                let next = candidates.iter().find(|one| unclean(one)).map(|candidate| candidate.id)?;
+                Some((next, candidates, moment))
+            };
+            let Some((next, candidates, moment)) = of_sets.into_iter().find_map(find) else { return Ok(true) };
             done.insert(next);
             if let Some(job) = self.job_of_some(table, &candidates, &moment, &[next])? {
                 let job = CompactionJob { owned: Some(owned), ..job };
@@ -149,15 +156,20 @@ impl Compactor {
         is_chosen: impl Fn(&Candidate) -> bool,
     ) -> Result<(), Error> {
         let _turn = self.turn.acquire(1).await;
-        let (candidates, moment) = {
-            let tables = self.tables.borrow();
-            self.moment_of(tables.get(&table).ok_or(Error::UnknownTable(table))?)
-        };
-        let chosen: Vec<u64> = candidates.iter().filter(|one| is_chosen(one)).map(|candidate| candidate.id).collect();
-        match self.job_of_some(table, &candidates, &moment, &chosen)? {
-            Some(job) => self.faults.noted(self.compact(job, kind).await.map(|_| ())),
-            None => Ok(()),
+        for (candidates, moment) in self.candidates(table)? {
+            let chosen = candidates.iter().filter(|one| is_chosen(one)).map(|candidate| candidate.id);
+            if let Some(job) = self.job_of_some(table, &candidates, &moment, &chosen.collect::<Vec<_>>())? {
+                self.faults.noted(self.compact(job, kind).await.map(|_| ()))?;
+            }
         }
+        Ok(())
+    }
+
+    /// The candidates of each set, and the moment.
+    fn candidates(&self, table: TableId) -> Result<Vec<(Vec<Candidate>, Moment)>, Error> {
+        let tables = self.tables.borrow();
+        let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
+        Ok(sets_of(state).into_iter().map(|set| self.moment_of(state, set)).collect())
     }
 
     /// The compaction of some candidates into one SSTable; `None` if there is nothing to do.
@@ -171,7 +183,7 @@ impl Compactor {
         let tables = self.tables.borrow();
         let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
         let options = CompactionOptions::of(&state.table.options.compaction);
-        let task = self.with_picker(table, options, moment, |picker| picker.chosen(candidates, chosen));
+        let task = Picker::new(options, moment.now).chosen(candidates, chosen);
         Ok(task.map(|task| job_of(state, &task)))
     }
 

@@ -17,6 +17,7 @@ use super::{Candidate, Moment, Picker, Task, TaskKind};
 use crate::error::Error;
 use crate::faults::Faults;
 use crate::sstables::open_sstable::OpenSstable;
+use crate::sstables::repair_set::RepairSet;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::sstables::sstable_id;
 use crate::tables::Tables;
@@ -71,15 +72,16 @@ pub(crate) struct Compactor {
 
 /// The compaction strategy of one table.
 struct StrategyState {
-    /// Made when the strategy is first asked, and replaced when the table's options change.
-    picker: Option<Picker>,
+    /// By the set whose SSTables it chooses from. Made when the strategy is first asked, and replaced when the table's
+    /// options change.
+    pickers: BTreeMap<RepairSet, Picker>,
     /// Whether the strategy starts compactions by itself.
     is_automatic: bool,
 }
 
 impl Default for StrategyState {
     fn default() -> StrategyState {
-        StrategyState { picker: None, is_automatic: true }
+        StrategyState { pickers: BTreeMap::new(), is_automatic: true }
     }
 }
 
@@ -182,7 +184,7 @@ impl Compactor {
             let _turn = self.turn.acquire(1).await;
             let next = self.next_task(table);
             self.weigh(table);
-            let Some((task, job)) = next else { return Ok(()) };
+            let Some((set, task, job)) = next else { return Ok(()) };
             let inputs: Vec<Candidate> = job.inputs.iter().map(|input| candidate(input, 0)).collect();
             let done = match task.kind {
                 TaskKind::Expired => self.drop_expired(job).await?,
@@ -197,7 +199,7 @@ impl Compactor {
             let outputs = state.view.sstables.iter().filter(is_output).map(|sstable| candidate(sstable, 0));
             let outputs: Vec<Candidate> = outputs.collect();
             let mut strategies = self.strategies.borrow_mut();
-            if let Some(picker) = strategies.get_mut(&table).and_then(|strategy| strategy.picker.as_mut()) {
+            if let Some(picker) = strategies.get_mut(&table).and_then(|strategy| strategy.pickers.get_mut(&set)) {
                 picker.done(&task, &inputs, &outputs);
             }
         }
@@ -205,55 +207,58 @@ impl Compactor {
     }
 
     /// The next compaction that the strategy of a table wants.
-    fn next_task(&self, table: TableId) -> Option<(Task, CompactionJob)> {
+    fn next_task(&self, table: TableId) -> Option<(RepairSet, Task, CompactionJob)> {
         let tables = self.tables.borrow();
         let state = tables.get(&table)?;
         let options = CompactionOptions::of(&state.table.options.compaction);
         if !options.common.enabled || !self.is_automatic(table) {
             return None;
         }
-        let (candidates, moment) = self.moment_of(state);
-        let task = self.with_picker(table, options, &moment, |picker| picker.pick(&candidates, &moment, 1)).pop()?;
-        let job = job_of(state, &task);
-        Some((task, job))
+        RepairSet::COMPACTED.into_iter().find_map(|set| {
+            let (candidates, moment) = self.moment_of(state, set);
+            let pick = |picker: &mut Picker| picker.pick(&candidates, &moment, 1);
+            let task = self.with_picker(table, set, options.clone(), &moment, pick).pop()?;
+            let job = job_of(state, &task);
+            Some((set, task, job))
+        })
     }
 
     fn is_automatic(&self, table: TableId) -> bool {
         self.strategies.borrow().get(&table).is_none_or(|strategy| strategy.is_automatic)
     }
 
-    /// Calls `ask` with the table's picker, which is made first if there is none or the options have changed.
+    /// Calls `ask` with the table's picker of a set, which is made first if there is none or the options have changed.
     pub(super) fn with_picker<T>(
         &self,
         table: TableId,
+        set: RepairSet,
         options: CompactionOptions,
         moment: &Moment,
         ask: impl FnOnce(&mut Picker) -> T,
     ) -> T {
         let mut strategies = self.strategies.borrow_mut();
         let strategy = strategies.entry(table).or_default();
-        if strategy.picker.as_ref().is_some_and(|picker| *picker.options() != options) {
-            strategy.picker = None;
-        }
-        ask(strategy.picker.get_or_insert_with(|| Picker::new(options, moment.now)))
+        strategy.pickers.retain(|_, picker| *picker.options() == options);
+        ask(strategy.pickers.entry(set).or_insert_with(|| Picker::new(options, moment.now)))
     }
 
-    /// The SSTables from which the table's picker chooses, and the moment of the choice.
-    pub(super) fn moment_of(&self, state: &TableState) -> (Vec<Candidate>, Moment) {
+    /// The SSTables of a set, from which the table's picker chooses, and the moment of the choice.
+    pub(super) fn moment_of(&self, state: &TableState, set: RepairSet) -> (Vec<Candidate>, Moment) {
         let now = now_in_seconds();
         let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
-        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+        let is_one = |sstable: &&Rc<OpenSstable>| !sstable.foreign && RepairSet::of(sstable) == set;
+        let own = state.view.sstables.iter().filter(is_one);
         let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
-        // Memtables do not keep their smallest timestamp. Foreign SSTables are no candidates, but deletions in
-        // candidates may shadow data in them.
-        let foreign = state.view.sstables.iter().filter(|sstable| sstable.foreign);
-        let oldest_foreign = foreign.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
+        // Memtables do not keep their smallest timestamp. Foreign SSTables and those of other sets are no candidates,
+        // but deletions in candidates may shadow data in them.
+        let others = state.view.sstables.iter().filter(|sstable| !is_one(sstable));
+        let oldest_other = others.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {
             now,
             gc_before,
-            memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_foreign },
+            memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_other },
             flush_bytes: self.flush_bytes.get(),
         };
         (candidates, moment)
@@ -304,13 +309,17 @@ impl Compactor {
     fn pending_of(&self, state: &TableState) -> usize {
         let strategies = self.strategies.borrow();
         let strategy = strategies.get(&state.table.id).filter(|strategy| strategy.is_automatic);
-        let Some(picker) = strategy.and_then(|strategy| strategy.picker.as_ref()) else { return 0 };
+        let Some(pickers) = strategy.map(|strategy| &strategy.pickers) else { return 0 };
         let now = now_in_seconds();
         let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
-        let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
-        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
         let flush_bytes = self.flush_bytes.get();
-        picker.pending(&candidates, &Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes })
+        let moment = Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes };
+        let pending = pickers.iter().map(|(set, picker)| {
+            let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign && RepairSet::of(sstable) == *set);
+            let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+            picker.pending(&candidates, &moment)
+        });
+        pending.sum()
     }
 
     /// Estimates of how many tasks the tables' strategies still have to do; tables without any are missing.
@@ -331,7 +340,14 @@ pub(super) fn job_of(state: &TableState, task: &Task) -> CompactionJob {
         output_bytes_max: task.output_bytes_max.unwrap_or(u64::MAX),
         boundaries: task.output_boundaries.clone(),
         owned: None,
+        set_apart: None,
     }
+}
+
+/// The sets that a table has SSTables of.
+pub(super) fn sets_of(state: &TableState) -> BTreeSet<RepairSet> {
+    let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign);
+    own.map(|sstable| RepairSet::of(sstable)).collect()
 }
 
 /// Describes an SSTable for pickers.

@@ -9,15 +9,18 @@
 //!    again.
 //!
 //! `compactor` queues tables and runs their tasks one at a time; `run` runs one compaction; `chosen` starts those
-//! that operators ask for; `throttle` limits their speed; `activity` keeps their progress and history for display.
+//! that operators ask for; `repair_sets` sets data apart for incremental repairs; `throttle` limits the speed of
+//! compactions; `activity` keeps their progress and history for display.
 //!
 //! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled
-//! table never overlap, if they did not before; picking and applying tasks comes to an end.
+//! table never overlap, if they did not before; what is repaired is never merged with what is not;
+//! picking and applying tasks comes to an end.
 
 mod activity;
 mod chosen;
 mod compactor;
 pub mod leveled;
+mod repair_sets;
 mod run;
 pub mod size_tiered;
 pub(crate) mod throttle;
@@ -111,6 +114,8 @@ pub enum TaskKind {
     Upgrade,
     /// Keys that this node does not own are removed.
     Cleanup,
+    /// What an incremental repair is about is set apart from the rest.
+    AntiCompaction,
 }
 
 /// SSTables to be compacted together.

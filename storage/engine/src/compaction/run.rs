@@ -46,6 +46,17 @@ pub(crate) struct CompactionJob {
     pub(crate) boundaries: Vec<Token>,
     /// Keys outside all of these ranges are left out; `None` if none are.
     pub(crate) owned: Option<Arc<[TokenRange]>>,
+    /// What goes to an output of its own.
+    pub(crate) set_apart: Option<SetApart>,
+}
+
+/// Keys that are set apart for an incremental repair.
+#[derive(Clone)]
+pub(crate) struct SetApart {
+    /// Where they lie.
+    pub(crate) ranges: Arc<[TokenRange]>,
+    /// The id of the repair.
+    pub(crate) session: [u8; 16],
 }
 
 /// The result of a compaction. The default value means that the inputs were gone and nothing was done.
@@ -89,32 +100,47 @@ impl Compactor {
             partitions,
             outputs: outputs.iter().map(|output| output.number).collect(),
         };
-        if !self.is_live(&job) {
-            // The table was dropped or truncated during the compaction.
+        match self.replace(job.table, &directory, job.inputs, outputs, transaction).await? {
+            true => Ok(done),
+            false => Ok(CompactionOutcome::default()),
+        }
+    }
+
+    /// Puts `outputs`, which are durable, in the place of `inputs` and commits. Returns false if the table was dropped
+    /// or truncated before: then the outputs are removed.
+    pub(super) async fn replace(
+        &self,
+        table: TableId,
+        directory: &Path,
+        inputs: Vec<Rc<OpenSstable>>,
+        outputs: Vec<Rc<OpenSstable>>,
+        mut transaction: Transaction,
+    ) -> Result<bool, Error> {
+        if !self.is_live(table, &inputs) {
             drop(outputs);
             transaction.abort().await?;
-            return Ok(CompactionOutcome::default());
+            return Ok(false);
         }
         if outputs.is_empty() {
-            self.keep_purged(&directory, &job.inputs).await?;
+            self.keep_purged(directory, &inputs).await?;
         }
         let millis = runtime::wall_micros() as u64 / 1000;
-        for input in &job.inputs {
+        for input in &inputs {
             transaction.remove(&input.directory, input.reader.descriptor(), millis, input.files);
         }
         transaction.commit(millis).await?;
-        let swapped = self.is_live(&job);
-        if swapped && let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
+        let swapped = self.is_live(table, &inputs);
+        if swapped && let Some(state) = self.tables.borrow_mut().get_mut(&table) {
             let outputs = state.adapted(&outputs)?;
-            state.view = Rc::new(state.view.replaced(&job.inputs, &outputs));
+            state.view = Rc::new(state.view.replaced(&inputs, &outputs));
         }
-        obsolete_sstables::retire(job.inputs, transaction);
+        obsolete_sstables::retire(inputs, transaction);
         if !swapped {
             // The table was dropped or truncated during the commit, so the outputs are removed like the inputs. If a
             // crash comes first, the next start sees that the truncation covers them.
-            obsolete_sstables::remove(&directory, outputs).await?;
+            obsolete_sstables::remove(directory, outputs).await?;
         }
-        Ok(done)
+        Ok(true)
     }
 
     /// Removes fully expired inputs from the table without reading them.
@@ -122,7 +148,7 @@ impl Compactor {
         let table = self.tables.description(job.table)?;
         let directory = self.files.make_directory(&table, self.files.shard).await?;
         self.keep_purged(&directory, &job.inputs).await?;
-        if !self.is_live(&job) {
+        if !self.is_live(job.table, &job.inputs) {
             return Ok(CompactionOutcome::default());
         }
         if let Some(state) = self.tables.borrow_mut().get_mut(&job.table) {
@@ -134,10 +160,10 @@ impl Compactor {
     }
 
     /// Whether the table still has all inputs.
-    fn is_live(&self, job: &CompactionJob) -> bool {
+    fn is_live(&self, table: TableId, inputs: &[Rc<OpenSstable>]) -> bool {
         let tables = self.tables.borrow();
-        let Some(state) = tables.get(&job.table) else { return false };
-        job.inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
+        let Some(state) = tables.get(&table) else { return false };
+        inputs.iter().all(|input| state.view.sstables.iter().any(|live| live.number == input.number))
     }
 
     /// Durably notes the log intervals of SSTables that leave no output, so that replay does not bring their rows
@@ -157,12 +183,15 @@ impl Compactor {
         tracked: &TrackedCompaction,
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let options = self.options(job, table)?;
+        let apart = job.set_apart.as_ref().map(|apart| apart.options(&options));
         let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
         let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job, table));
         let inputs = job.inputs.iter().cloned().map(SstableScan::new).collect();
         let partitioner = self.tables.shard_map.partitioner;
         let mut merge = Merge::new(partitioner, inputs, false).with_keys(EqualKeys::of(table)).with_purge(purge);
-        let mut writing: Option<SstableWriter> = None;
+        // What is set apart is the second.
+        let mut writing: [Option<SstableWriter>; 2] = [None, None];
+        let mut at = 0;
         let mut outputs = Vec::new();
         let mut boundaries = &job.boundaries[..];
         let mut rows = 0;
@@ -193,7 +222,7 @@ impl Compactor {
                 let passed = boundaries.iter().take_while(|boundary| **boundary < token).count();
                 boundaries = &boundaries[passed..];
                 if passed > 0
-                    && let Some(full) = writing.take()
+                    && let Some(full) = writing[0].take()
                 {
                     outputs.extend(self.finish(full, table, directory).await?);
                 }
@@ -209,12 +238,16 @@ impl Compactor {
                 }
                 continue;
             }
-            let output = match &mut writing {
+            if let (Some(apart), Fragment::PartitionStart { token, key, .. }) = (&job.set_apart, &fragment) {
+                at = usize::from(apart.ranges.iter().any(|range| range.contains(*token, key)));
+            }
+            let output = match &mut writing[at] {
                 Some(output) => output,
                 None => {
                     let descriptor = self.files.new_descriptor();
                     transaction.add(directory, &descriptor).await?;
-                    writing.insert(SstableWriter::new(&self.files, directory, descriptor, table, options.clone()))
+                    let options = apart.as_ref().filter(|_| at == 1).unwrap_or(&options).clone();
+                    writing[at].insert(SstableWriter::new(&self.files, directory, descriptor, table, options))
                 }
             };
             let is_much = output.fragment(&fragment);
@@ -224,7 +257,7 @@ impl Compactor {
             }
             if ended
                 && output.bytes_written() >= job.output_bytes_max
-                && let Some(full) = writing.take()
+                && let Some(full) = writing[at].take()
             {
                 outputs.extend(self.finish(full, table, directory).await?);
             }
@@ -233,7 +266,7 @@ impl Compactor {
                 runtime::yield_if_needed().await;
             }
         }
-        if let Some(last) = writing {
+        for last in writing.into_iter().flatten() {
             outputs.extend(self.finish(last, table, directory).await?);
         }
         Ok(outputs)
@@ -267,7 +300,18 @@ impl Compactor {
         options.expected_partitions = job.inputs.iter().map(|input| input.partitions()).sum();
         options.log_intervals = union(intervals);
         options.level = job.level;
+        // All inputs are of one set.
+        let marks = || job.inputs.iter().map(|input| &input.reader.metadata().statistics);
+        options.repaired_at = marks().map(|statistics| statistics.repaired_at).min().unwrap_or(0);
+        options.pending_repair = marks().next().and_then(|statistics| statistics.pending_repair);
         Ok(options)
+    }
+}
+
+impl SetApart {
+    /// The options with which what is set apart is written, those of the rest being given.
+    fn options(&self, rest: &Options) -> Options {
+        Options { level: 0, repaired_at: 0, pending_repair: Some(self.session), ..rest.clone() }
     }
 }
 

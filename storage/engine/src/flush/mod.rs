@@ -286,7 +286,7 @@ impl Flusher {
         let intervals = self.flushed_intervals(table.id, position);
         let made = async {
             transaction.add(&directory, &descriptor).await?;
-            let written = self.write_rows(memtable, table, &directory, &descriptor, intervals).await?;
+            let written = self.write_rows(memtable, table, &directory, &descriptor, intervals, None).await?;
             let Some(components) = written else { return Ok(None) };
             let opened = self.files.open(&directory, &descriptor, &components, table).await?;
             Ok(Some((opened, components)))

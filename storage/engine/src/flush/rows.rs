@@ -29,14 +29,16 @@ const STRETCH_ROWS: usize = 256;
 
 impl Flusher {
     /// Writes a memtable as a durable SSTable and returns its components; `None` if nothing in the memtable has to be
-    /// kept. `intervals` are the parts of the log whose records the memtable holds.
-    pub(super) async fn write_rows(
+    /// kept. `intervals` are the parts of the log whose records the memtable holds; `set_apart` is the incremental
+    /// repair that the rows are set apart for, if it is one.
+    pub(crate) async fn write_rows(
         &self,
         memtable: &Rc<Memtable>,
         table: &Arc<Table>,
         directory: &Path,
         descriptor: &Descriptor,
         intervals: Vec<(LogPosition, LogPosition)>,
+        set_apart: Option<[u8; 16]>,
     ) -> Result<Option<HashSet<Component>>, Error> {
         let (mut stats, mut kept) = (EncodingStats::default(), RetainedColumns::of(table));
         let mut rows = MemtableRows::new(memtable);
@@ -53,6 +55,7 @@ impl Flusher {
         kept.keep(&mut options.header);
         options.expected_partitions = memtable.read().partitions.len() as u64;
         options.log_intervals = intervals.into_iter().map(|(lower, upper)| (lower.into(), upper.into())).collect();
+        options.pending_repair = set_apart;
         let mut writer = SstableWriter::new(&self.files, directory, descriptor.clone(), table, options);
         let mut rows = MemtableRows::new(memtable);
         let mut more = true;

@@ -1,8 +1,9 @@
-//! What operators and other nodes ask of a table's SSTables: imports, snapshots, verification, streams, and splitting
-//! those of another shard map.
+//! What operators and other nodes ask of a table's SSTables: imports, snapshots, verification, streams, rows of
+//! incremental repairs, and splitting those of another shard map.
 
 pub mod import;
 pub(crate) mod key_sstables;
+pub(crate) mod pending_rows;
 pub mod snapshot;
 pub(crate) mod split;
 pub mod streams;

@@ -8,6 +8,8 @@ pub(crate) mod obsolete_sstables;
 pub(crate) mod open_sstable;
 pub(crate) mod purged_intervals;
 pub(crate) mod read_buffers;
+pub(crate) mod relabelled;
+pub(crate) mod repair_set;
 pub(crate) mod retained_columns;
 pub(crate) mod sstable_files;
 pub(crate) mod sstable_id;

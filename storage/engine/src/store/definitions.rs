@@ -132,6 +132,7 @@ impl Store {
             for id in std::iter::once(table).chain(indexes.iter().map(|index| index.id())) {
                 let Some(state) = tables.get_mut(&id) else { continue };
                 let empty = parts.memory.new_memtable(&state.table);
+                state.truncations += 1;
                 let view = std::mem::take(&mut state.view);
                 parts.obsolete.keep_all(id, &view);
                 old.push(std::mem::replace(&mut state.memtable, empty));

@@ -14,6 +14,7 @@
 
 mod definitions;
 mod maintenance;
+mod repairs;
 mod requests;
 
 pub use crate::commitlog::position::{LogPosition, Truncation};
@@ -27,6 +28,7 @@ use crate::flush::{Flusher, FlusherParts};
 use crate::indexing::{Indexes, IndexesParts};
 use crate::memory::MemoryBudget;
 use crate::operations::import::Imports;
+use crate::operations::pending_rows::PendingRows;
 use crate::operations::split::Splits;
 use crate::operations::streams;
 use crate::options::Options;
@@ -66,6 +68,7 @@ pub(crate) struct StoreParts {
     flusher: Rc<Flusher>,
     indexes: Rc<Indexes>,
     imports: Imports,
+    pending_rows: PendingRows,
     splits: Splits,
     locks: PartitionLocks,
     /// Where tables were truncated in this run.
@@ -113,6 +116,15 @@ impl Store {
         let imports = Imports::new(tables.clone(), files.clone(), indexes.clone());
         let splits =
             Splits::new(tables.clone(), files.clone(), log.clone(), compactor.clone(), faults.clone(), gate.clone());
+        let pending_rows = PendingRows::new(
+            tables.clone(),
+            files.clone(),
+            log.clone(),
+            flusher.clone(),
+            indexes.clone(),
+            compactor.clone(),
+            faults.clone(),
+        );
         let (locks, truncated) = (PartitionLocks::default(), RefCell::default());
         let parts = StoreParts {
             gate,
@@ -127,6 +139,7 @@ impl Store {
             flusher,
             indexes,
             imports,
+            pending_rows,
             splits,
             locks,
             truncated,

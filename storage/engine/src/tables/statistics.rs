@@ -3,8 +3,17 @@
 use super::table_state::TableState;
 use crate::sstables::open_sstable::OpenSstable;
 use sstable::statistics::Histogram;
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::path::Path;
+
+/// What a session of incremental repair has set apart.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PendingRepair {
+    /// Bytes of the data, uncompressed.
+    pub bytes: u64,
+    /// SSTables.
+    pub sstables: u64,
+}
 
 /// Figures of one table; those of several shards add up with [`TableStatistics::add`].
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -30,7 +39,7 @@ pub struct TableStatistics {
     /// How many SSTables a repair session owns.
     pub pending_repair_sstables: u64,
     /// The ids of these sessions.
-    pub pending_repair_sessions: BTreeSet<[u8; 16]>,
+    pub pending_repair_sessions: BTreeMap<[u8; 16], PendingRepair>,
     /// Bytes of the data of compressed SSTables before compression.
     pub uncompressed: u64,
     /// The same data's bytes after compression, estimated by each SSTable's ratio.
@@ -147,7 +156,11 @@ impl TableStatistics {
         self.repaired_bytes += other.repaired_bytes;
         self.pending_repair_bytes += other.pending_repair_bytes;
         self.pending_repair_sstables += other.pending_repair_sstables;
-        self.pending_repair_sessions.extend(&other.pending_repair_sessions);
+        for (session, pending) in &other.pending_repair_sessions {
+            let sum = self.pending_repair_sessions.entry(*session).or_default();
+            sum.bytes += pending.bytes;
+            sum.sstables += pending.sstables;
+        }
         self.uncompressed += other.uncompressed;
         self.compressed += other.compressed;
         self.partitions += other.partitions;
@@ -193,7 +206,9 @@ impl TableStatistics {
             if let Some(session) = statistics.pending_repair {
                 sum.pending_repair_bytes += data_bytes;
                 sum.pending_repair_sstables += 1;
-                sum.pending_repair_sessions.insert(session);
+                let pending = sum.pending_repair_sessions.entry(session).or_default();
+                pending.bytes += data_bytes;
+                pending.sstables += 1;
             }
             if reader.compression().is_some() && statistics.compression_ratio >= 0.0 {
                 sum.uncompressed += data_bytes;

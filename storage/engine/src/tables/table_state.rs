@@ -39,6 +39,8 @@ pub(crate) struct TableState {
     pub(crate) shedding: Cell<bool>,
     /// The table's indexes.
     pub(crate) indexes: Rc<[Rc<IndexState>]>,
+    /// How often it was truncated in this run.
+    pub(crate) truncations: u64,
     /// For an index's table: the table that it indexes.
     pub(crate) index_of: Option<TableId>,
 }
@@ -68,6 +70,7 @@ impl TableState {
             shed_bytes,
             shedding,
             indexes: Rc::from([]),
+            truncations: 0,
             index_of: None,
         }
     }
