@@ -51,7 +51,9 @@ mod stream;
 mod verbs;
 mod virtual_tables;
 
+pub use cluster::repair::session::SessionState;
 pub use config::{AccessOptions, Authenticator, CidrMode, Config, HintOptions, ReplaceAddress, StreamOptions};
+pub use engine::RepairSet;
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;
@@ -80,6 +82,7 @@ pub use request::{Answer, LoggedIn, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;
 pub use schema::system_tables::is_hidden;
 pub use shard_state::Shard;
+pub use shard_state::repair_sessions::{RepairSession, RepairSessions};
 pub use shard_state::repairs::{RepairState, RepairStates};
 pub use start_error::StartError;
 pub use stream::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSummary};
@@ -94,7 +97,7 @@ pub use cql::guardrails::Guardrails;
 pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction, TaskKind};
 pub use engine::{
     CacheMetrics, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,
-    SstableOptions, SyncMode, TableStatistics, Version,
+    PendingRepair, SstableOptions, SyncMode, TableStatistics, Version,
 };
 pub use engine::{DataDirectories, directories_of, directory_of};
 

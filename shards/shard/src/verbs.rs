@@ -117,6 +117,12 @@ verbs! {
     Validation = 0x68, "VALIDATION_REQ";
     /// Return the hashes of single partitions of a segment.
     ValidationPartitions = 0x69, "VALIDATION_PARTITIONS_REQ";
+    /// Do what another verb asks, of one set of SSTables alone.
+    RepairOfSet = 0x6a, "REPAIR_OF_SET_REQ";
+    /// Add rows to what is set apart for an incremental repair.
+    RepairAdd = 0x6b, "REPAIR_ADD_REQ";
+    /// Take part in a session of incremental repair.
+    RepairSession = 0x6c, "REPAIR_SESSION_REQ";
 }
 
 impl Verb {

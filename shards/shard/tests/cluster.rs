@@ -21,6 +21,8 @@ mod decisions;
 mod failures;
 #[path = "cluster/hints.rs"]
 mod hints;
+#[path = "cluster/incremental_repair.rs"]
+mod incremental_repair;
 #[path = "cluster/read_repair.rs"]
 mod read_repair;
 #[path = "cluster/repair.rs"]

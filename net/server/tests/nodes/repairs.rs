@@ -188,3 +188,63 @@ fn tables_are_repaired_without_an_operator_and_not_too_often() {
         assert!(texts(&mut client(ONE).await, begun).await.is_empty());
     });
 }
+
+#[test]
+fn an_incremental_repair_is_remembered() {
+    let mut sim = Sim::new(44, Options { buggify: false, ..Options::default() });
+    for (node, shards) in [(ONE, 1), (TWO, 2), (THREE, 1)] {
+        assert_eq!(start(&mut sim, node, shards, config(node)), []);
+    }
+    without_three(&mut sim);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        for key in 0..20 {
+            query(&mut one, &format!("INSERT INTO k.t (a, b) VALUES ({key}, 2)")).await;
+        }
+    });
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), []);
+    run(&mut sim, || async {
+        while tool(ONE, "status", &[], &[]).await.contains("DN") {
+            runtime::sleep(Duration::from_millis(500)).await;
+        }
+        assert_eq!(tool(ONE, "repair_admin", &[], &["list"]).await, "no sessions\n");
+        let (exit, lines, error) = repair(ONE, &["-prv"], &["k", "t"]).await;
+        assert_eq!((exit, &*error), (0, ""), "{lines:?}");
+        assert!(lines[0].contains("incremental: true") && lines[0].contains("previewKind: UNREPAIRED"), "{lines:?}");
+        assert!(lines.iter().any(|line| line.starts_with("Preview complete: 20 partitions of ")), "{lines:?}");
+        let (exit, lines, error) = repair(ONE, &[], &["k", "t"]).await;
+        assert_eq!((exit, &*error, lines.len()), (0, "", 6), "{lines:?}");
+        assert!(lines[0].contains("incremental: true") && lines[2] == "Repair completed successfully", "{lines:?}");
+        let mut three = client(THREE).await;
+        assert_eq!(query(&mut three, "SELECT b FROM k.t").await.rows.len(), 20);
+        let (exit, lines, _) = repair(TWO, &["-vd"], &["k"]).await;
+        assert_eq!(exit, 0, "{lines:?}");
+        assert!(lines[0].contains("previewKind: REPAIRED"), "{lines:?}");
+        assert!(lines.contains(&"Repaired data is in sync".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"Repair preview completed successfully; Repaired data is in sync".to_owned()));
+    });
+    for node in [ONE, THREE] {
+        sim.kill(node);
+        assert_eq!(start(&mut sim, node, 1, config(node)), []);
+    }
+    run(&mut sim, || async {
+        for node in [ONE, TWO, THREE] {
+            assert_eq!(tool(node, "repair_admin", &[], &["list"]).await, "no sessions\n");
+            let listed = tool(node, "repair_admin", &["-a"], &["list"]).await;
+            let rows: Vec<&str> = listed.lines().collect();
+            assert!(rows.len() == 2 && rows[1].contains("| FINALIZED "), "{listed}");
+            let leader = format!("/{}", at(ONE, 7000));
+            assert!(rows[0].starts_with("id ") && rows[1].contains(&format!("| {leader} ")), "{listed}");
+            let pending = tool(node, "repair_admin", &[], &["summarize-pending", "k"]).await;
+            assert!(pending.contains("0 bytes (0 sstables / 0 sessions)"), "{pending}");
+            let repaired = tool(node, "repair_admin", &[], &["summarize-repaired", "k", "t"]).await;
+            let cells: Vec<&str> = repaired.lines().last().unwrap_or_default().split('|').map(str::trim).collect();
+            assert!(cells[..2] == ["k", "t"] && cells[2] != "0" && cells[2] == cells[3], "{repaired}");
+            let cleaned = tool(node, "repair_admin", &[], &["cleanup", "k"]).await;
+            assert!(cleaned.starts_with("Cleaning up data from completed sessions...\n"), "{cleaned}");
+            let mut client = client(node).await;
+            let states = query(&mut client, "SELECT state FROM system.repairs").await.rows;
+            assert_eq!(states, [[Some(4_i32.to_be_bytes().to_vec())]]);
+        }
+    });
+}

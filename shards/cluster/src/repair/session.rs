@@ -97,8 +97,8 @@ impl SessionState {
     }
 }
 
-/// What follows for a participant that waits, of the coordinator's answer, which is `Some(None)` if it has forgotten the
-/// session, and those of others; `None` if nothing does.
+/// What follows for a participant that waits, of the coordinator's answer, which is `Some(None)` if it has forgotten
+/// the session, and those of others; `None` if nothing does.
 pub fn decision(
     coordinator: Option<Option<SessionState>>,
     others: impl IntoIterator<Item = SessionState>,
@@ -168,7 +168,7 @@ mod tests {
             let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
             let mut states = [SessionState::Preparing; 3];
             let faults = random.below(12);
-            let mut deliver = |states: &mut [SessionState; 3], to: usize, step: SessionStep, random: &mut Random| {
+            let deliver = |states: &mut [SessionState; 3], to: usize, step: SessionStep, random: &mut Random| {
                 if random.below(100) < faults {
                     let at = random.below(3) as usize;
                     states[at] = states[at].restarted(at == 0);

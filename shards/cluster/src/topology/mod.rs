@@ -37,6 +37,8 @@ pub mod features {
     pub const JOINT_REMOVALS: u64 = 1 << 12;
     /// It shows masked columns by their masks.
     pub const COLUMN_MASKS: u64 = 1 << 13;
+    /// It sets data apart for incremental repairs, and compares sets of SSTables alone.
+    pub const INCREMENTAL_REPAIRS: u64 = 1 << 14;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -46,7 +48,8 @@ pub mod features {
         | REPAIRS
         | RELOCATIONS
         | JOINT_REMOVALS
-        | COLUMN_MASKS;
+        | COLUMN_MASKS
+        | INCREMENTAL_REPAIRS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -5,6 +5,7 @@ use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
 use crate::messages::{Reply, Request};
 use crate::replica;
 use crate::shard_state::Shard;
+use engine::RepairSet;
 use model::Failure;
 use model::fragment_block::FragmentBlock;
 use model::query::{Partitions, ReadCommand};
@@ -37,5 +38,18 @@ pub(crate) async fn read_fragments(shard: &Shard, request: &FragmentRequest) -> 
         .await?
         .into_iter()
         .map(|owner| shard.call(owner, Request::ReadFragments(Box::new(request.clone()))));
+    join_all(asked.collect()).await.into_iter().map(Reply::fragments).collect()
+}
+
+/// Fragments of one set of SSTables, one block per core.
+pub(crate) async fn read_fragments_of(
+    shard: &Shard,
+    set: RepairSet,
+    request: &FragmentRequest,
+) -> Result<Vec<FragmentBlock>, Failure> {
+    let asked = owners(shard, &request.command)
+        .await?
+        .into_iter()
+        .map(|owner| shard.call(owner, Request::ReadFragmentsOf(Box::new((set, request.clone())))));
     join_all(asked.collect()).await.into_iter().map(Reply::fragments).collect()
 }

@@ -9,17 +9,19 @@
 //! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
 
 use crate::messages::data::{FragmentRequest, PaxosAnswer, ReadReply, ReadRequest};
-use crate::messages::repair::{Validation, ValidationRequest, Wanted};
+use crate::messages::repair::{SessionRequest, Validation, ValidationRequest, Wanted};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos;
-use crate::peer::{digests, reads, repairs, rows};
+use crate::peer::{digests, reads, repair_sessions, repairs, rows};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
+use cluster::repair::session::SessionState;
 use cluster::topology::{Node, NodeIndex, Topology};
+use engine::RepairSet;
 use model::digest::Digest;
 use model::failure::{Detail, FailureReason, Outcome};
 use model::fragment_block::FragmentBlock;
@@ -28,6 +30,7 @@ use model::{ErrorCode, Failure, Mutation, Partitioner, Table, TableId, Token};
 use runtime::Instant;
 use std::rc::Rc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Bytes of a request besides its mutation, keys and values, roughly.
 pub(crate) const REQUEST_BYTES: usize = 256;
@@ -159,8 +162,62 @@ impl Asked {
             Wanted::Tree => Verb::Validation,
             Wanted::Partitions(_) => Verb::ValidationPartitions,
         };
-        let answer = self.once(shard, verb, REQUEST_BYTES, |out| repairs::push(out, request)).await?;
+        let answer = match request.set {
+            None => self.once(shard, verb, REQUEST_BYTES, |out| repairs::push(out, request)).await?,
+            Some(set) => self.of_set(shard, set, verb, |out| repairs::push(out, request)).await?,
+        };
         read_result(verb, &answer, |result| repairs::decode_answer(shard.partitioner(), result, request))
+    }
+
+    /// Reads the fragments that one set of the SSTables of this node alone has of a partition.
+    pub(crate) async fn read_fragments_of(
+        &self,
+        shard: &Shard,
+        replica: Replica,
+        set: RepairSet,
+        request: &FragmentRequest,
+    ) -> Result<FragmentBlock, Failure> {
+        let core = self.core(replica);
+        let write = |out: &mut Vec<u8>| reads::push_fragments(out, request, core);
+        let answer = self.of_set(shard, set, Verb::ReadFragments, write).await?;
+        read_result(Verb::RepairOfSet, &answer, |result| {
+            FragmentBlock::decode(shard.partitioner(), result.to_vec(), request.command.reversed).ok()
+        })
+    }
+
+    async fn of_set(
+        &self,
+        shard: &Shard,
+        set: RepairSet,
+        verb: Verb,
+        write: impl Fn(&mut Vec<u8>),
+    ) -> Result<Vec<u8>, Failure> {
+        let write = |out: &mut Vec<u8>| {
+            repair_sessions::push_set(out, set, verb);
+            write(out);
+        };
+        self.once(shard, Verb::RepairOfSet, REQUEST_BYTES, write).await
+    }
+
+    /// Adds rows to what the node has set apart for a session.
+    pub(crate) async fn add_pending(&self, shard: &Shard, session: Uuid, mutation: &Mutation) -> Result<(), Failure> {
+        let write = |out: &mut Vec<u8>| {
+            out.extend_from_slice(session.as_bytes());
+            out.extend_from_slice(mutation.bytes());
+        };
+        let answer = self.once(shard, Verb::RepairAdd, mutation.bytes().len() + REQUEST_BYTES, write).await?;
+        read_result(Verb::RepairAdd, &answer, |result| result.is_empty().then_some(()))
+    }
+
+    /// Has the node take part in a session of incremental repair. Returns the state of its part.
+    pub(crate) async fn session(
+        &self,
+        shard: &Shard,
+        request: &SessionRequest,
+    ) -> Result<Option<SessionState>, Failure> {
+        let verb = Verb::RepairSession;
+        let answer = self.once(shard, verb, REQUEST_BYTES, |out| repair_sessions::push(out, request)).await?;
+        read_result(verb, &answer, repair_sessions::decode_answer)
     }
 
     /// Truncates a table on the node.
@@ -326,9 +383,12 @@ fn unreadable(verb: Verb) -> Failure {
 /// The failure of a replica that did not answer; the plan tells the client what follows from that.
 fn no_answer(verb: Verb, reason: FailureReason, outcome: Outcome) -> Failure {
     let code = match verb {
-        Verb::Read | Verb::ReadFragments | Verb::ReadDigest | Verb::Validation | Verb::ValidationPartitions => {
-            ErrorCode::ReadFailure
-        }
+        Verb::Read
+        | Verb::ReadFragments
+        | Verb::ReadDigest
+        | Verb::Validation
+        | Verb::ValidationPartitions
+        | Verb::RepairOfSet => ErrorCode::ReadFailure,
         _ => ErrorCode::WriteFailure,
     };
     Failure { code, text: reason.name().into(), detail: Detail::Replica { reason }, outcome }

@@ -16,6 +16,7 @@ use crate::metadata::{self, owed_truncations};
 use crate::operations::{hints, membership, metrics_gathering, splits, table_verbs};
 use crate::planning::prepared;
 use crate::ports::Unreadable;
+use crate::repair;
 use crate::replica::{self, batches, counters, fragments, list_reads, validation};
 use crate::shard_state::{Handlers, Shard};
 use crate::stream;
@@ -100,6 +101,13 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Digest(Box::pin(fragments::read_digest(shard, &request)).await.map(Box::new))
         }
         Request::ReadFragments(request) => Reply::Fragments(Box::pin(fragments::read_fragments(shard, &request)).await),
+        Request::ReadFragmentsOf(request) => {
+            let (set, request) = *request;
+            Reply::Fragments(Box::pin(fragments::read_fragments_of(shard, set, &request)).await)
+        }
+        Request::RepairSession(request) => {
+            Reply::RepairSession(Box::pin(repair::sessions::serve(shard, *request)).await)
+        }
         Request::Validate(request) => {
             Reply::Validated(Box::pin(validation::validate(shard, *request)).await.map(Box::new))
         }

@@ -9,14 +9,16 @@
 //! served in a task of its own ([`serve_own`]).
 
 use crate::coordinator::{cas, counting, hints, read, validation};
+use crate::messages::admin::TableVerb;
 use crate::messages::data::{DigestReply, PaxosAnswer, PaxosRequest, PaxosStep, ReadRequest};
+use crate::messages::repair::{SessionAsk, ValidationRequest};
 use crate::messages::streams::{StreamAnswer, StreamVerb};
 use crate::messages::{Reply, Request};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repairs, rows};
+use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repair_sessions, repairs, rows};
 use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
 use crate::request::AckTerms;
@@ -139,6 +141,7 @@ async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<
         Verb::ReadFragments => Box::pin(read_fragments(shard, head, &body[head_bytes..])).await,
         Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
         Verb::Validation | Verb::ValidationPartitions => Box::pin(validate(shard, verb, &body[head_bytes..])).await,
+        Verb::RepairOfSet => Box::pin(of_set(shard, head, &body[head_bytes..])).await,
         _ => {
             body.drain(..head_bytes);
             Box::pin(write(shard, head, verb, body)).await
@@ -204,6 +207,27 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let core = core_of(&placement, mutation.token());
             shard.call(core, Request::Mutate { mutation, system: false }).await.done()?;
             Ok(answer::result(|_| ()))
+        }
+        Verb::RepairAdd => {
+            let (session, mutation) = repair_sessions::split_add(&body).ok_or(Stopped::Unreadable)?;
+            let mutation = Mutation::decode(shard.partitioner(), mutation.to_vec()).map_err(|_| Stopped::Unreadable)?;
+            let table = tables_of(shard, &mutation, |_| true).await?;
+            let placement = shard.placement_of(&table)?;
+            check_writer(shard, head, &placement, mutation.token(), mutation.key())?;
+            let core = core_of(&placement, mutation.token());
+            let add = TableVerb::AddPending { session, mutation };
+            shard.call(core, Request::Table(Box::new(add))).await.table()?;
+            Ok(answer::result(|_| ()))
+        }
+        Verb::RepairSession => {
+            let request = repair_sessions::decode(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            if let SessionAsk::Prepare(terms) = &request.ask {
+                for table in &terms.tables {
+                    known(shard, *table).await?;
+                }
+            }
+            let state = shard.call(ShardId(0), Request::RepairSession(Box::new(request))).await.repair_session()?;
+            Ok(answer::result(|out| repair_sessions::push_answer(out, state)))
         }
         Verb::PaxosPrepare => {
             let round = Round::decode_prepare(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
@@ -398,6 +422,23 @@ async fn decode_read(shard: &Shard, head: Head, body: &[u8]) -> Result<(ReadRequ
 async fn validate(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Stopped> {
     let request = repairs::decode(shard.partitioner(), body, verb == Verb::ValidationPartitions);
     let request = request.ok_or(Stopped::Unreadable)?;
+    known(shard, request.table).await?;
+    let answer = validation::validate_here(shard, &request).await?;
+    Ok(answer::result(|out| repairs::push_answer(out, &answer)))
+}
+
+/// Serves a request about one set of SSTables.
+async fn of_set(shard: &Shard, head: Head, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let (set, verb, body) = repair_sessions::split_set(body).ok_or(Stopped::Unreadable)?;
+    if verb == Verb::ReadFragments {
+        let (request, asked) = reads::decode_fragments(shard.partitioner(), body).ok_or(Stopped::Unreadable)?;
+        let table = known(shard, request.command.table).await?;
+        let core = reading_core(shard, head, &table, &request.command.partitions, asked)?;
+        let block = shard.call(core, Request::ReadFragmentsOf(Box::new((set, request)))).await.fragments()?;
+        return Ok(answer::result(|out| out.extend_from_slice(block.bytes())));
+    }
+    let request = repairs::decode(shard.partitioner(), body, verb == Verb::ValidationPartitions);
+    let request = ValidationRequest { set: Some(set), ..request.ok_or(Stopped::Unreadable)? };
     known(shard, request.table).await?;
     let answer = validation::validate_here(shard, &request).await?;
     Ok(answer::result(|out| repairs::push_answer(out, &answer)))

@@ -9,7 +9,7 @@ use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
-use model::{DecoratedKey, RingToken, Table, TableId, TokenRange};
+use model::{DecoratedKey, Mutation, RingToken, Table, TableId, TokenRange};
 use runtime::Instant;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -192,6 +192,33 @@ pub enum TableVerb {
         /// The index.
         index: Arc<str>,
     },
+    /// Set the unrepaired data of a table in some ranges apart for an incremental repair.
+    SetApart {
+        /// The table.
+        table: TableId,
+        /// The ranges.
+        ranges: Arc<[TokenRange]>,
+        /// The session.
+        session: Uuid,
+    },
+    /// Add rows that this core owns to what is set apart.
+    AddPending {
+        /// The session.
+        session: Uuid,
+        /// The rows.
+        mutation: Mutation,
+    },
+    /// Make what was added durable.
+    KeepPending(Uuid),
+    /// Give what is set apart back: repaired at this time, milliseconds since 1970, or unrepaired if that is 0.
+    SettleRepair {
+        /// The session.
+        session: Uuid,
+        /// When it was repaired.
+        repaired_at: i64,
+    },
+    /// Return the sessions for which data is set apart.
+    PendingRepairs,
     /// Remove the files of an index that was dropped.
     RemoveIndex {
         /// The table.
@@ -220,6 +247,8 @@ pub enum TableAnswer {
     Verified(Option<Invalid>),
     /// The answer to [`TableVerb::SstablesWith`]: path of Data.db and level.
     Files(Vec<(PathBuf, u32)>),
+    /// The answer to [`TableVerb::PendingRepairs`].
+    Sessions(Vec<Uuid>),
     /// The answer to [`TableVerb::Memory`], bytes.
     Memory(u64),
     /// The answer to [`TableVerb::Compactions`].

@@ -19,17 +19,19 @@ use crate::verbs::Verb;
 use admin::{
     HintAnswer, HintVerb, Members, MetricsReply, MetricsRequest, OwedTruncation, SplitRequest, TableAnswer, TableVerb,
 };
+use cluster::repair::session::SessionState;
 use cql::plan::Define;
 use data::{
     ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, PaxosReply,
     PaxosRequest, ReadCall, ReadReply, ReadRequest,
 };
+use engine::RepairSet;
 use engine::store::LogPosition;
 use engine::{BatchId, StoredBatch};
 use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
-use repair::{Validation, ValidationRequest};
+use repair::{SessionRequest, Validation, ValidationRequest};
 use runtime::Instant;
 use schema::{Defined, PreparedText};
 use start::StartStep;
@@ -124,6 +126,8 @@ pub enum Request {
     ReadDigest(Box<ReadRequest>),
     /// Read the fragments of what the receiver owns.
     ReadFragments(Box<FragmentRequest>),
+    /// The same of one set of SSTables.
+    ReadFragmentsOf(Box<(RepairSet, FragmentRequest)>),
     /// Hash what the receiver owns of a segment.
     Validate(Box<ValidationRequest>),
     /// Keep a logged batch of another node. Sent to the core that owns the token of its id.
@@ -193,6 +197,8 @@ pub enum Request {
     Hints(HintVerb),
     /// Take part in splitting a foreign SSTable.
     Split(Box<SplitRequest>),
+    /// Take part in a session of incremental repair. Sent to shard 0.
+    RepairSession(Box<SessionRequest>),
     /// Take part in streaming.
     Stream(Box<StreamVerb>),
     /// A request on behalf of a client's request that is traced.
@@ -225,7 +231,7 @@ pub enum Reply {
     Read(Box<ReadCall>),
     /// The answer to [`Request::ReadDigest`].
     Digest(Result<Box<DigestReply>, Failure>),
-    /// The answer to [`Request::ReadFragments`].
+    /// The answer to [`Request::ReadFragments`] and [`Request::ReadFragmentsOf`].
     Fragments(Result<FragmentBlock, Failure>),
     /// The answer to [`Request::Validate`].
     Validated(Result<Box<Validation>, Failure>),
@@ -243,6 +249,8 @@ pub enum Reply {
     Hints(Result<HintAnswer, Failure>),
     /// The answer to [`Request::Split`]: a position in the log, if one was asked for.
     Split(Result<Option<LogPosition>, Failure>),
+    /// The answer to [`Request::RepairSession`]: the state of the session, if there is such a session.
+    RepairSession(Result<Option<SessionState>, Failure>),
     /// The answer to [`Request::Stream`].
     Stream(StreamAnswer),
     /// The answer to [`Request::Control`].
@@ -370,6 +378,14 @@ impl Reply {
     pub(crate) fn hints(self) -> Result<HintAnswer, Failure> {
         match self {
             Reply::Hints(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::RepairSession`].
+    pub(crate) fn repair_session(self) -> Result<Option<SessionState>, Failure> {
+        match self {
+            Reply::RepairSession(result) => result,
             _ => Err(unexpected()),
         }
     }

@@ -1,8 +1,12 @@
-//! What a repair asks of a replica: hashes of what it has.
+//! What a repair asks of a replica: hashes of what it has, and parts in sessions of incremental repair.
 
 use cluster::repair::partitions::PartitionList;
+use cluster::repair::session::SessionStep;
 use cluster::repair::tree::{Leaves, Tree};
-use model::{DecoratedKey, Failure, TableId};
+use engine::RepairSet;
+use model::{DecoratedKey, Failure, TableId, TokenRange};
+use std::net::SocketAddr;
+use uuid::Uuid;
 
 /// A request for hashes of what a replica has of a segment.
 #[derive(Clone, Debug)]
@@ -15,6 +19,8 @@ pub struct ValidationRequest {
     pub(crate) leaves: Leaves,
     /// What of it.
     pub(crate) wanted: Wanted,
+    /// The set of SSTables; all data without one.
+    pub(crate) set: Option<RepairSet>,
 }
 
 /// What hashes are wanted.
@@ -62,4 +68,39 @@ impl Validation {
             Validation::Tree(_) => Err(super::unexpected()),
         }
     }
+}
+
+/// What is asked of a participant of a session of incremental repair.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SessionRequest {
+    /// The session.
+    pub(crate) session: Uuid,
+    /// What of it.
+    pub(crate) ask: SessionAsk,
+}
+
+/// What is asked about a session.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum SessionAsk {
+    /// Set data apart.
+    Prepare(SessionTerms),
+    /// Go on to another state.
+    Step(SessionStep),
+    /// Nothing but its state.
+    State,
+}
+
+/// What a session is about.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SessionTerms {
+    /// The address of the node that leads it.
+    pub(crate) coordinator: SocketAddr,
+    /// The addresses of all participants.
+    pub(crate) participants: Vec<SocketAddr>,
+    /// See [`crate::shard_state::repair_sessions::RepairSession`].
+    pub(crate) repaired_at: i64,
+    /// The tables.
+    pub(crate) tables: Vec<TableId>,
+    /// The ranges.
+    pub(crate) ranges: Vec<TokenRange>,
 }

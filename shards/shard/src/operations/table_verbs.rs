@@ -8,6 +8,7 @@ use model::{Failure, TableId};
 use runtime::ShardId;
 use runtime::sync::join_all;
 use std::rc::Rc;
+use uuid::Uuid;
 
 impl Shard {
     /// Runs a request on every core. Returns the answers in the order of the cores, or the first failure.
@@ -127,6 +128,30 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
         }
         TableVerb::RemoveIndex { table, index } => {
             known(store.remove_index(&table, &index).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::SetApart { table, ranges, session } => {
+            match store.set_apart(table, ranges, *session.as_bytes()).await {
+                Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
+                Err(engine::Error::SetApart { session: other }) => Err(Failure::server(format!(
+                    "Prepare phase for incremental repair session {session} has failed because it encountered intersecting \
+                 sstables belonging to another incremental repair session ({}). This is caused by starting multiple \
+                 conflicting incremental repairs at the same time",
+                    Uuid::from_bytes(other)
+                ))),
+                Err(error) => Err(Failure::server(error.to_string())),
+            }
+        }
+        TableVerb::AddPending { session, mutation } => {
+            known(store.add_pending(*session.as_bytes(), &mutation).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::KeepPending(session) => {
+            known(store.keep_pending(*session.as_bytes()).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::SettleRepair { session, repaired_at } => {
+            known(store.settle_repair(*session.as_bytes(), repaired_at).await).map(|()| TableAnswer::Done)
+        }
+        TableVerb::PendingRepairs => {
+            Ok(TableAnswer::Sessions(store.pending_repairs().into_iter().map(Uuid::from_bytes).collect()))
         }
         TableVerb::FlushAll => match store.flush_all().await {
             Ok(()) => Ok(TableAnswer::Done),

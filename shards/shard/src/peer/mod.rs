@@ -14,6 +14,7 @@
 //! | `hints` | mutations that a node has missed |
 //! | `streams` | sessions of streaming and the files that they send |
 //! | `repairs` | hashes of what a node has |
+//! | `repair_sessions` | sessions of incremental repair |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -33,6 +34,7 @@ pub(crate) mod hints;
 pub(crate) mod paxos;
 pub(crate) mod reads;
 pub(crate) mod relays;
+pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 pub(crate) mod rows;
 pub(crate) mod streams;

@@ -56,7 +56,7 @@ pub(crate) fn decode(partitioner: Partitioner, bytes: &[u8], of_partitions: bool
             Wanted::Partitions(WantedPartitions { leaves: listed, after, partitions_max })
         }
     };
-    reader.is_empty().then_some(ValidationRequest { table, now_in_seconds, leaves, wanted })
+    reader.is_empty().then_some(ValidationRequest { table, now_in_seconds, leaves, wanted, set: None })
 }
 
 /// Writes an answer.

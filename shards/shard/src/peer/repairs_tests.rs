@@ -8,7 +8,7 @@ const M3: Partitioner = Partitioner::Murmur3;
 fn request(wanted: Wanted) -> ValidationRequest {
     let range = TokenRange::between(RingToken::Murmur3(-2), RingToken::Murmur3(i64::MIN));
     let leaves = Leaves::new(M3, range, 300);
-    ValidationRequest { table: TableId([7; 16]), now_in_seconds: 1_700_000_000, leaves, wanted }
+    ValidationRequest { table: TableId([7; 16]), now_in_seconds: 1_700_000_000, leaves, wanted, set: None }
 }
 
 fn listed() -> Wanted {

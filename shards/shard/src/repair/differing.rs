@@ -17,12 +17,14 @@ use crate::messages::data::FragmentRequest;
 use cluster::placement::Replica;
 use cluster::repair::partitions::Difference;
 use cluster::topology::NodeIndex;
+use engine::RepairSet;
 use model::query::{EveryRow, Partitions, ReadCommand};
 use model::shape::lacking::{Answer, Repairs};
 use model::shape::reconcile::ReconcilingRead;
 use model::{DecoratedKey, Failure, Mutation};
 use runtime::sync::join_all;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// Most bytes of fragments that a replica is asked for at once.
 const FRAGMENT_BYTES_MAX: usize = 1 << 20;
@@ -99,18 +101,29 @@ impl TableRepair<'_> {
         let is_here = group.replicas.contains(&here);
         let node = if is_here { here } else { group.replicas[0] };
         if is_here {
-            let mut blocks = fragments::read_fragments(self.shard, request).await?;
+            let mut blocks = match self.set {
+                None => fragments::read_fragments(self.shard, request).await?,
+                Some(set) => fragments::read_fragments_of(self.shard, set, request).await?,
+            };
             let block = blocks.pop().ok_or_else(|| Failure::server("No core of this node has the partition"))?;
             return Ok(((at, block), false));
         }
         let replica = Replica { node, shard: self.placement.shard_of(node, key.token) };
         let asked = Asked::new(topology, node, REQUEST_TIMEOUT).in_bulk();
-        Ok(((at, asked.read_fragments(self.shard, replica, request).await?), true))
+        let block = match self.set {
+            None => asked.read_fragments(self.shard, replica, request).await?,
+            Some(set) => asked.read_fragments_of(self.shard, replica, set, request).await?,
+        };
+        Ok(((at, block), true))
     }
 
     /// Writes to a replica what it lacks.
     async fn write(&self, node: NodeIndex, mutation: Mutation) -> Result<(), Failure> {
         let topology = self.placement.keyspace().topology();
+        if let Some(RepairSet::Pending(session)) = self.set {
+            let asked = Asked::new(topology, node, REQUEST_TIMEOUT).in_bulk();
+            return asked.add_pending(self.shard, Uuid::from_bytes(session), &mutation).await;
+        }
         if node != topology.here() {
             let asked = Asked::new(topology, node, REQUEST_TIMEOUT).in_bulk();
             return asked.repair(self.shard, &mutation).await;

@@ -5,8 +5,9 @@
 //! 2. Of a partition that differs, one replica of each different content gives its fragments, and all are written what
 //!    they lack (`differing`): what is equal does not travel.
 //!
-//! The coordinator is the only one that knows of a repair: replicas answer requests that are bounded in work and bytes.
-//! So a repair that loses its coordinator has ended everywhere, and one that loses a replica fails.
+//! The coordinator is the only one that knows of a repair that is not incremental ([`sessions`]): replicas answer
+//! requests that are bounded in work and bytes. So a repair that loses its coordinator has ended everywhere, and one
+//! that loses a replica fails.
 //!
 //! Every segment is repaired by the ring as it is when the segment begins; a repair whose nodes do not all have its
 //! ranges any more ends.
@@ -18,6 +19,7 @@
 
 mod differing;
 mod history;
+pub(crate) mod sessions;
 
 pub use history::RepairHistory;
 
@@ -30,6 +32,7 @@ use cluster::repair::partitions::{Difference, PartitionList, differences, fronti
 use cluster::repair::segments::Segments;
 use cluster::repair::tree::{Leaves, Tree, differing};
 use cluster::topology::{NodeIndex, features};
+use engine::RepairSet;
 use model::{Failure, Table, TableId, TokenRange};
 use runtime::sync::{Either, join_all, race};
 use std::ops::AddAssign;
@@ -83,6 +86,9 @@ pub struct RepairTerms {
     pub order: RepairOrder,
     /// How many times as long as a segment took the repair rests behind it.
     pub rest: u32,
+    /// The set of SSTables that is compared; all data without one. What is set apart for a session is made equal in
+    /// itself.
+    pub set: Option<RepairSet>,
 }
 
 /// What a repair has found and done.
@@ -137,7 +143,8 @@ impl Shard {
         others: &[Uuid],
         terms: RepairTerms,
     ) -> Result<RepairOutcome, Failure> {
-        if !self.topology().all_have(features::REPAIRS) {
+        let needed = if terms.set.is_some() { features::INCREMENTAL_REPAIRS } else { features::REPAIRS };
+        if !self.topology().all_have(needed) {
             return Err(Failure::invalid("Some nodes run a version that cannot be repaired; update them first"));
         }
         let mut outcome = RepairOutcome::default();
@@ -200,6 +207,7 @@ struct TableRepair<'a> {
     replicas: Vec<NodeIndex>,
     action: RepairAction,
     order: RepairOrder,
+    set: Option<RepairSet>,
 }
 
 impl<'a> TableRepair<'a> {
@@ -225,8 +233,8 @@ impl<'a> TableRepair<'a> {
         if !placement.keyspace().ranges(range).all(|part| has_all(part.nodes)) {
             return Err(changed());
         }
-        let RepairTerms { action, order, rest: _ } = terms;
-        Ok(TableRepair { shard, table, placement, replicas, action, order })
+        let RepairTerms { action, order, rest: _, set } = terms;
+        Ok(TableRepair { shard, table, placement, replicas, action, order, set })
     }
 }
 
@@ -236,7 +244,8 @@ impl TableRepair<'_> {
         let _pass = self.shard.enter()?;
         self.check_replicas()?;
         let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
-        let ask = |wanted| ValidationRequest { table: self.table.id, now_in_seconds, leaves: leaves.clone(), wanted };
+        let (table, set) = (self.table.id, self.set);
+        let ask = |wanted| ValidationRequest { table, now_in_seconds, leaves: leaves.clone(), wanted, set };
         let trees: Vec<Tree> =
             self.validate(&ask(Wanted::Tree)).await?.into_iter().map(Validation::tree).collect::<Result<_, _>>()?;
         segments.read(&trees);

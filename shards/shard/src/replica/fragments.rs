@@ -10,6 +10,7 @@ use super::{failure, wait_for_table};
 use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
+use engine::RepairSet;
 use model::Failure;
 use model::digest::DigestSink;
 use model::fragment_block::{FragmentBlock, FragmentBlockWriter};
@@ -69,6 +70,19 @@ pub(crate) async fn read_fragments(shard: &Shard, request: &FragmentRequest) -> 
         Some(end) => end,
         None => store.read_fragments(command, &mut EveryRow, &mut block).await,
     };
+    let end = read.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
+    Ok(block.finish(&end))
+}
+
+/// Reads the fragments that one set of the SSTables of this core has.
+pub(crate) async fn read_fragments_of(
+    shard: &Shard,
+    set: RepairSet,
+    request: &FragmentRequest,
+) -> Result<FragmentBlock, Failure> {
+    let table = wait_for_table(shard, request.command.table).await?;
+    let mut block = FragmentBlockWriter::new(shard.partitioner(), request.bytes_max);
+    let read = shard.store().read_fragments_of(set, &request.command, &mut EveryRow, &mut block).await;
     let end = read.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
     Ok(block.finish(&end))
 }

@@ -12,6 +12,7 @@ use crate::messages::repair::{Validation, ValidationRequest, Wanted, WantedParti
 use crate::shard_state::Shard;
 use cluster::repair::partitions::{PartitionDigest, PartitionList};
 use cluster::repair::tree::{Leaves, Tree, runs};
+use engine::RepairSet;
 use model::digest::DigestSink;
 use model::fragment::{Fragment, FragmentSink};
 use model::query::{EveryRow, Partitions, Position, ReadCommand};
@@ -52,7 +53,7 @@ async fn tree(shard: &Shard, table: &Arc<Table>, request: &ValidationRequest) ->
         tree.add(&request.leaves, token, digest, bytes);
         true
     };
-    scan(shard, table, &command, add).await?;
+    scan(shard, table, &command, request.set, add).await?;
     Ok(tree)
 }
 
@@ -76,7 +77,7 @@ async fn partitions(
             }
             !room.is_full()
         };
-        scan(shard, table, &command, add).await?;
+        scan(shard, table, &command, request.set, add).await?;
         if room.is_full() {
             list.is_cut = true;
             break;
@@ -121,6 +122,7 @@ async fn scan(
     shard: &Shard,
     table: &Arc<Table>,
     command: &ReadCommand,
+    set: Option<RepairSet>,
     take: impl FnMut(Token, &[u8], u64, u64) -> bool,
 ) -> Result<(), Failure> {
     let mut sink = PartitionSink {
@@ -131,7 +133,11 @@ async fn scan(
         is_full: false,
         take,
     };
-    let read = shard.store().read_fragments(command, &mut EveryRow, &mut sink).await;
+    let store = shard.store();
+    let read = match set {
+        None => store.read_fragments(command, &mut EveryRow, &mut sink).await,
+        Some(set) => store.read_fragments_of(set, command, &mut EveryRow, &mut sink).await,
+    };
     read.map(drop).map_err(|error| failure(&shard.schema(), Some(table.id), error))
 }
 

@@ -20,6 +20,7 @@ mod older_topologies;
 mod partition_locks;
 mod placement_registry;
 pub(crate) mod relayed_writes;
+pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 mod schema_registry;
 pub(crate) mod streams;
@@ -60,6 +61,7 @@ use model::{Failure, Partitioner, RingToken, Schema, Table};
 use older_topologies::OlderTopologies;
 use placement_registry::PlacementRegistry;
 use relayed_writes::RelayedWrites;
+use repair_sessions::RepairSessions;
 use repairs::RepairStates;
 use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
@@ -139,6 +141,7 @@ struct Leader {
     snapshots_expire_at: Cell<Option<i64>>,
     barrier: Barrier,
     repairs: RepairStates,
+    repair_sessions: RepairSessions,
 }
 
 /// What a shard is made of.
@@ -266,6 +269,7 @@ impl Shard {
                 snapshots_expire_at: Cell::new(None),
                 barrier: Barrier::default(),
                 repairs: RepairStates::default(),
+                repair_sessions: RepairSessions::default(),
             },
             config,
         };
@@ -409,6 +413,11 @@ impl Shard {
     /// The repairs that this node leads. Kept by shard 0.
     pub fn repairs(&self) -> &RepairStates {
         &self.inner.leader.repairs
+    }
+
+    /// The sessions of incremental repair that this node takes part in. Kept by shard 0.
+    pub fn repair_sessions(&self) -> &RepairSessions {
+        &self.inner.leader.repair_sessions
     }
 
     /// Sessions of streaming and what is known of their progress.

@@ -23,6 +23,7 @@ use crate::operations::{
 };
 use crate::planning::prepared;
 use crate::ports::{Notifier, Peers};
+use crate::repair;
 use crate::schema;
 use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
@@ -117,6 +118,8 @@ pub(crate) async fn start(
     runtime::spawn_in(Class::Background, compaction_history::keep(shard.clone()));
     if led {
         metadata::membership::open(&shard).await?;
+        repair::sessions::load(&shard).await.map_err(|failure| StartError::Failed(failure.text.to_string()))?;
+        runtime::spawn_in(Class::Background, repair::sessions::keep(shard.clone()));
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
         runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
         let disk = shard.config().disk;

@@ -20,7 +20,7 @@ async fn repair_all(shard: &Shard, table: &str, action: RepairAction) -> Result<
     let topology = shard.topology();
     let others = topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id());
     let others: Vec<_> = others.collect();
-    let terms = RepairTerms { action, order: RepairOrder::Parallel, rest: 0 };
+    let terms = RepairTerms { action, order: RepairOrder::Parallel, rest: 0, set: None };
     shard.repair(table, &[TokenRange::FULL], &others, terms).await
 }
 
@@ -156,7 +156,7 @@ fn a_coordinator_that_crashes_leaves_nothing_behind() {
         let live = topology.live();
         let other = (0..3u16).map(cluster::topology::NodeIndex).find(|at| *at != topology.here() && live.contains(*at));
         let other = topology.node(other.expect("another node")).host_id;
-        let terms = RepairTerms { action: RepairAction::Repair, order: RepairOrder::Sequential, rest: 0 };
+        let terms = RepairTerms { action: RepairAction::Repair, order: RepairOrder::Sequential, rest: 0, set: None };
         shard.repair(table, &[TokenRange::FULL], &[other], terms).await
     });
     others_done.expect("repaired");
@@ -199,7 +199,8 @@ fn a_repair_goes_on_when_the_ring_changes_between_its_segments() {
         let others: Vec<_> =
             topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id()).collect();
         // Long rests between the segments.
-        let terms = RepairTerms { action: RepairAction::Repair, order: RepairOrder::Parallel, rest: u32::MAX };
+        let terms =
+            RepairTerms { action: RepairAction::Repair, order: RepairOrder::Parallel, rest: u32::MAX, set: None };
         drop(topology);
         shard.repair(table, &[TokenRange::FULL], &others, terms).await
     });

@@ -34,6 +34,9 @@ pub(crate) const BYTES_MAX: usize = 8 << 20;
 /// The id of a session.
 type Session = [u8; 16];
 
+/// The rows of a session and table, and how many bytes they are.
+type Rows = (Rc<Memtable>, MemoryCounter);
+
 /// The rows of all sessions that are not written yet.
 pub(crate) struct PendingRows {
     tables: Rc<Tables>,
@@ -43,7 +46,7 @@ pub(crate) struct PendingRows {
     indexes: Rc<Indexes>,
     compactor: Rc<Compactor>,
     faults: Rc<Faults>,
-    rows: RefCell<BTreeMap<(Session, TableId), (Rc<Memtable>, MemoryCounter)>>,
+    rows: RefCell<BTreeMap<(Session, TableId), Rows>>,
     /// Held while rows are written, so that [`PendingRows::keep`] waits for those that an addition writes.
     turn: Semaphore,
 }

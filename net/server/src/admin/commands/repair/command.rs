@@ -3,7 +3,8 @@
 //! 1. What Cassandra checks before a command begins is checked at once.
 //! 2. The command goes on by itself. nodetool asks for its lines ([`follow`]) until it has ended, so that an operator
 //!    sees how far it is; if nodetool ends before, the repair does not.
-//! 3. Sessions run one after the other, as many tables of each at once as there are job threads.
+//! 3. A repair that is incremental has all participants set apart what it is about first, and ends with all of them.
+//! 4. Sessions run one after the other, as many tables of each at once as there are job threads.
 //!
 //! Invariants: a session that fails does not keep the others from running; the command then fails.
 
@@ -14,12 +15,12 @@ use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
 use crate::repair_commands::{RepairCommand, RepairCommands};
-use cluster::topology::Topology;
+use cluster::topology::{NodeIndex, Topology};
 use model::text::instant;
-use model::{Failure, Keyspace, Table};
+use model::{Failure, Keyspace, Table, TableId, TokenRange};
 use runtime::Instant;
 use runtime::sync::{Either, join_all, race};
-use shard::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairState, RepairTerms, Shard};
+use shard::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairSet, RepairState, RepairTerms, Shard};
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -138,6 +139,8 @@ struct Scope {
     tables: Vec<Arc<Table>>,
     ranges: Vec<RingPart>,
     sessions: Vec<Session>,
+    /// Whether replicas that are down were left out.
+    is_partial: bool,
 }
 
 impl<'a> Run<'a> {
@@ -232,13 +235,20 @@ impl<'a> Run<'a> {
             let asked = state.lists.iter_mut().find(|(name, _)| *name == "ranges");
             asked.into_iter().for_each(|(_, list)| *list = ranges.clone());
         });
-        // Replicas need no preparation: they answer requests that stand alone.
-        ["start", "prepare_start", "prepare_complete", "repair_start"]
-            .into_iter()
-            .for_each(|step| states.pass(history.parent, step));
+        ["start", "prepare_start"].into_iter().for_each(|step| states.pass(history.parent, step));
         if !is_preview {
             history.begin(&tables, &ranges, &self.recorded()).await;
         }
+        // Replicas need no preparation for a full repair: they answer requests that stand alone.
+        if self.is_incremental()
+            && let Err(failure) = self.prepare(history.parent, scope).await
+        {
+            let text = format!("Repair command #{} failed with error {}", self.number, failure.text);
+            say(self.said, text.clone());
+            history.fail(&failure.text).await;
+            return Err(text);
+        }
+        ["prepare_complete", "repair_start"].into_iter().for_each(|step| states.pass(history.parent, step));
         let mut outcome = RepairOutcome::default();
         let mut error: Option<String> = None;
         for session in &scope.sessions {
@@ -248,6 +258,15 @@ impl<'a> Run<'a> {
             }
             if states.is_cancelled(history.parent) {
                 break;
+            }
+        }
+        if self.is_incremental() {
+            match error {
+                Some(_) => self.shard.fail_incremental(history.parent).await,
+                None => {
+                    let finished = self.shard.finish_incremental(history.parent).await;
+                    error = finished.err().map(|failure| failure.text.to_string());
+                }
             }
         }
         if let Some(error) = error {
@@ -263,14 +282,44 @@ impl<'a> Run<'a> {
             history.succeed(&done.collect::<Vec<_>>()).await;
             return Ok("Repair completed successfully".into());
         }
-        let found = match outcome.differing {
-            0 => "Previewed data was in sync".into(),
-            differing => {
+        let found = match (self.options.preview, outcome.differing) {
+            (PreviewKind::Repaired, 0) => "Repaired data is in sync".into(),
+            (PreviewKind::Repaired, differing) => {
+                let bytes = outcome.differing_bytes;
+                format!("Repaired data is inconsistent: {differing} partitions of {bytes} bytes differ")
+            }
+            (_, 0) => "Previewed data was in sync".into(),
+            (_, differing) => {
                 format!("Preview complete: {differing} partitions of {} bytes differ", outcome.differing_bytes)
             }
         };
         say(self.said, found.clone());
         Ok(format!("Repair preview completed successfully; {found}"))
+    }
+
+    fn is_incremental(&self) -> bool {
+        self.options.incremental && self.options.preview == PreviewKind::None
+    }
+
+    /// Has all participants set apart what an incremental repair is about.
+    async fn prepare(&self, parent: Uuid, scope: &Scope) -> Result<(), Failure> {
+        let o = self.options;
+        let node = |node: &NodeIndex| scope.topology.node(*node).host_id;
+        let others: Vec<Uuid> = scope.sessions.iter().flat_map(|session| &session.others).map(node).collect();
+        let tables: Vec<TableId> = scope.tables.iter().map(|table| table.id).collect();
+        let ranges: Vec<TokenRange> = scope.sessions.iter().flat_map(Session::scanned).collect();
+        // Data counts as repaired only if all of its replicas were compared.
+        let is_global = o.data_centers.is_empty() && o.hosts.is_empty() && !scope.is_partial;
+        let repaired_at = if is_global { runtime::wall_micros().div_euclid(1000) } else { 0 };
+        let prepared = self.shard.begin_incremental(parent, &others, &tables, &ranges, repaired_at);
+        let states = self.shard.repairs();
+        match race(pin!(states.cancellation(parent)), pin!(prepared)).await {
+            Either::Right(done) => done,
+            Either::Left(()) => {
+                self.shard.fail_incremental(parent).await;
+                Err(Failure::server("The repair was cancelled"))
+            }
+        }
     }
 
     /// What is known of the command before it begins.
@@ -281,6 +330,7 @@ impl<'a> Run<'a> {
             (PreviewKind::None, true) => "incremental",
             (PreviewKind::All, _) => "preview full",
             (PreviewKind::Unrepaired, _) => "preview unrepaired",
+            (PreviewKind::Repaired, _) => "preview repaired",
         };
         RepairState {
             command: self.number,
@@ -339,8 +389,10 @@ impl<'a> Run<'a> {
             ),
         );
         let mut sessions = plan::sessions(&topology, placed, &self.keyspace.name, self.options, &ranges)?;
-        let is_live = |node: &cluster::topology::NodeIndex| topology.live().contains(*node);
+        let is_live = |node: &NodeIndex| topology.live().contains(*node);
+        let mut is_partial = false;
         if self.options.force {
+            is_partial = sessions.iter().flat_map(|session| &session.others).any(|node| !is_live(node));
             sessions.iter_mut().for_each(|session| session.others.retain(is_live));
             sessions.retain(|session| !session.others.is_empty());
         }
@@ -350,7 +402,7 @@ impl<'a> Run<'a> {
         if sessions.is_empty() && !self.options.ignore_unreplicated {
             return Err(format!("Nothing to repair for {} in {} - aborting", listed(&ranges), self.keyspace.name));
         }
-        Ok(Scope { topology, tables, ranges, sessions })
+        Ok(Scope { topology, tables, ranges, sessions, is_partial })
     }
 
     /// Repairs the tables of a session. Fails with the error that it has said.
@@ -373,8 +425,14 @@ impl<'a> Run<'a> {
             Parallelism::Sequential => RepairOrder::Sequential,
             Parallelism::DataCenterAware => RepairOrder::DataCenterAware,
         };
-        let terms = RepairTerms { action, order, rest: self.options.rest };
-        let node = |node: &cluster::topology::NodeIndex| scope.topology.node(*node);
+        let set = match self.options.preview {
+            PreviewKind::None if self.options.incremental => Some(RepairSet::Pending(*history.parent.as_bytes())),
+            PreviewKind::None | PreviewKind::All => None,
+            PreviewKind::Unrepaired => Some(RepairSet::Unrepaired),
+            PreviewKind::Repaired => Some(RepairSet::Repaired),
+        };
+        let terms = RepairTerms { action, order, rest: self.options.rest, set };
+        let node = |node: &NodeIndex| scope.topology.node(*node);
         let addresses: Vec<SocketAddr> = session.others.iter().map(|other| node(other).address).collect();
         let others: Vec<Uuid> = session.others.iter().map(|other| node(other).host_id).collect();
         let (states, parent) = (self.shard.repairs(), history.parent);

@@ -39,6 +39,8 @@ pub(crate) enum PreviewKind {
     All,
     /// What no incremental repair has repaired.
     Unrepaired,
+    /// What incremental repairs have repaired.
+    Repaired,
 }
 
 impl PreviewKind {
@@ -48,6 +50,7 @@ impl PreviewKind {
             PreviewKind::None => "NONE",
             PreviewKind::All => "ALL",
             PreviewKind::Unrepaired => "UNREPAIRED",
+            PreviewKind::Repaired => "REPAIRED",
         }
     }
 }
@@ -89,12 +92,13 @@ impl RepairOptions {
             let given = request.options.iter().filter(|(name, _)| name == option);
             given.flat_map(|(_, value)| value.split(',')).map(|part| part.trim().to_owned()).collect()
         };
-        let unsupported = [("-tr", "trace"), ("-vd", "validate"), ("-paxos-only", "paxos-only")];
+        let unsupported = [("-tr", "trace"), ("-paxos-only", "paxos-only")];
         if let Some((_, name)) = unsupported.iter().find(|(option, _)| request.has(option)) {
             return Err(CommandError::Failed(format!("repair --{name} is not supported")));
         }
         let is_full = request.has("-full");
         let preview = match () {
+            () if request.has("-vd") => PreviewKind::Repaired,
             () if request.has("-prv") && is_full => PreviewKind::All,
             () if request.has("-prv") => PreviewKind::Unrepaired,
             () => PreviewKind::None,
@@ -133,8 +137,7 @@ impl RepairOptions {
                 () => Parallelism::Parallel,
             },
             primary_range: request.has("-pr"),
-            // Without incremental repair, every repair is a full one.
-            incremental: false,
+            incremental: !is_full,
             job_threads: usize::try_from(job_threads).unwrap_or(0),
             tables: tables.to_vec(),
             data_centers,

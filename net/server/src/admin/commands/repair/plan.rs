@@ -39,7 +39,7 @@ impl RingPart {
     }
 
     /// Whether all tokens of another part are in this one.
-    fn contains(&self, other: &RingPart) -> bool {
+    pub(super) fn contains(&self, other: &RingPart) -> bool {
         let is_whole = |part: &RingPart| part.after == part.until;
         if is_whole(self) || is_whole(other) {
             return is_whole(self);
