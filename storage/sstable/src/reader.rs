@@ -146,9 +146,9 @@ impl Reader {
         })
     }
 
-    /// Takes negative local deletion times, which versions before `oa` can hold and nobody writes on purpose, for damage
-    /// (`corrupted_tombstone_strategy: exception`). Without this they are long past. A time to live that is not positive
-    /// is damage in any case.
+    /// Takes negative local deletion times, which versions before `oa` can hold and nobody writes on purpose, for
+    /// damage (`corrupted_tombstone_strategy: exception`). Without this they are long past. A time to live that is not
+    /// positive is damage in any case.
     pub fn refusing_negative_times(mut self, refuses: bool) -> Reader {
         self.codec.refuses_negative_times = refuses;
         self
