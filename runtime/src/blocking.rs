@@ -3,7 +3,7 @@
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the seam itself")]
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::{self, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -68,6 +68,52 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
+/// Appends bytes to a file, which is made with its directory if it is not there.
+pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    if let Some(directory) = path.parent() {
+        std::fs::create_dir_all(directory)?;
+    }
+    std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
+}
+
+/// Removes files of a directory whose names begin with `prefix` and a `-` and end with `suffix`, those first that come
+/// first by name, until at most `bytes_max` are left. A directory that is not there has none.
+pub fn remove_oldest(directory: &Path, prefix: &str, suffix: &str, bytes_max: u64) -> io::Result<()> {
+    let listed = match list(directory) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        listed => listed?,
+    };
+    let mut files = Vec::new();
+    for (path, is_directory) in listed {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let is_one = name.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('-')) && name.ends_with(suffix);
+        if is_one && !is_directory {
+            files.push((std::fs::metadata(&path)?.len(), path));
+        }
+    }
+    let mut left: u64 = files.iter().map(|(bytes, _)| bytes).sum();
+    for (bytes, path) in files {
+        if left <= bytes_max {
+            break;
+        }
+        std::fs::remove_file(path)?;
+        left -= bytes;
+    }
+    Ok(())
+}
+
+/// Runs a program with its arguments to its end. An exit code other than 0 is an error.
+pub fn run_command(words: &[String]) -> io::Result<()> {
+    let Some((program, arguments)) = words.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
+    let status = std::process::Command::new(program).args(arguments).stdin(std::process::Stdio::null()).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program}: {status}"))) }
+}
+
+/// Waits for a time.
+pub fn pause(time: std::time::Duration) {
+    std::thread::sleep(time);
+}
+
 /// Removes a file.
 pub fn remove(path: &Path) -> io::Result<()> {
     std::fs::remove_file(path)
@@ -94,5 +140,25 @@ mod tests {
         let listed = list(manifest.parent().expect("a directory")).expect("listed");
         assert!(listed.iter().any(|(path, directory)| *path == manifest && !directory));
         assert!(exists(&manifest) && now_seconds() > 0);
+    }
+
+    #[test]
+    fn files_are_appended_to_and_the_oldest_removed() {
+        let directory = std::env::temp_dir().join(format!("helenus-blocking-{}", std::process::id()));
+        let file = |name: &str| directory.join(name);
+        for name in ["fql-1.0.jsonl", "fql-2.0.jsonl", "fql-3.1.jsonl", "other-0.0.jsonl"] {
+            append(&file(name), b"12345").expect("written");
+            append(&file(name), b"67890").expect("written");
+        }
+        assert_eq!(read(&file("fql-1.0.jsonl")).expect("readable"), b"1234567890");
+        remove_oldest(&directory, "fql", ".0.jsonl", 10).expect("removed");
+        assert!(!exists(&file("fql-1.0.jsonl")) && exists(&file("fql-2.0.jsonl")) && exists(&file("fql-3.1.jsonl")));
+        remove_oldest(&directory, "fql", ".0.jsonl", 9).expect("removed");
+        remove_oldest(&directory, "fql", ".jsonl", 0).expect("removed");
+        assert_eq!(list(&directory).expect("listed").len(), 1, "files of others stay");
+        std::fs::remove_dir_all(&directory).expect("removed");
+        remove_oldest(&directory, "fql", ".jsonl", 0).expect("nothing to remove");
+        assert!(run_command(&["true".into()]).is_ok() && run_command(&["false".into()]).is_err());
+        assert!(run_command(&[]).is_err());
     }
 }

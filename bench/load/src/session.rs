@@ -89,6 +89,15 @@ impl Session {
 
     /// Sends a request and returns its answer. An ERROR of the server is returned as an error.
     pub async fn call(&mut self, request: &Request<'_>) -> Result<Response, String> {
+        match self.exchange(request).await? {
+            Response::Error { text, code, .. } => Err(format!("{text} (0x{code:04x})")),
+            response => Ok(response),
+        }
+    }
+
+    /// Sends a request and returns its answer, which may be an ERROR. After an error of this function the connection
+    /// is of no use any more.
+    pub async fn exchange(&mut self, request: &Request<'_>) -> Result<Response, String> {
         let (version, segments) = (self.version, &mut self.segments);
         self.stream.write(|out| match segments {
             Some(segments) => segments.write(out, |out| put_request(out, version, 0, request)),
@@ -104,10 +113,7 @@ impl Session {
                     Event::Envelope(envelope) if envelope.header.opcode == Opcode::Event => {}
                     Event::Envelope(envelope) => {
                         let answer = Answer::decode(&envelope).map_err(|failure| failure.text.to_string())?;
-                        return match answer.response {
-                            Response::Error { text, code, .. } => Err(format!("{text} (0x{code:04x})")),
-                            response => Ok(response),
-                        };
+                        return Ok(answer.response);
                     }
                     Event::Refusal(refusal) => return Err(refusal.failure.text.to_string()),
                 }

@@ -1,5 +1,5 @@
-//! The binary `helenus`: runs a node, sends a command to one with [`nodetool`], runs one of the SSTable [`tools`], or
-//! puts load on a server with [`load`]. A node starts in three steps:
+//! The binary `helenus`: runs a node, sends a command to one with [`nodetool`], runs one of the [`tools`] for files or
+//! [`fqltool`], or puts load on a server with [`load`]. A node starts in three steps:
 //!
 //! 1. It reads the configuration file and puts the options of the command line over it.
 //! 2. It starts a shard per core on the runtime that `--runtime` names; each runs [`server::Node::run`].
@@ -9,6 +9,7 @@
 //! Exit codes: 0 after an orderly stop, 1 for a wrong option or configuration, 3 when data on disk cannot be trusted.
 
 mod arguments;
+mod fqltool;
 mod logging;
 mod metadata_service;
 mod nodetool;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("nodetool") => return nodetool::run(words),
+        Some("fqltool") => return fqltool::run(words),
         Some("bench") => return ExitCode::from(load::bench(words)),
         _ => {}
     }

@@ -18,6 +18,8 @@ mod kill;
 mod node;
 #[path = "binary/nodetool.rs"]
 mod nodetool;
+#[path = "binary/query_logs.rs"]
+mod query_logs;
 #[path = "binary/rust_driver/mod.rs"]
 mod rust_driver;
 #[path = "binary/snapshots.rs"]

@@ -6,8 +6,10 @@
 use crate::control::{Control, ControlPort};
 use crate::cql::context::Context;
 use crate::cql::registry::ConnectionRegistry;
+use crate::query_log::options::{AuditOptions, FullQueryOptions};
 use runtime::ShardId;
 use runtime::sync::Condition;
+use shard::AccessOptions;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -37,6 +39,8 @@ pub(crate) struct ClientAdmin {
     changed: Condition,
     /// Set when the node stops, after which orders are refused.
     closed: Cell<bool>,
+    /// The options of the caches of roles, if they were changed.
+    role_caches: RefCell<Option<AccessOptions>>,
 }
 
 impl ClientAdmin {
@@ -52,6 +56,7 @@ impl ClientAdmin {
             orders: RefCell::default(),
             changed: Condition::default(),
             closed: Cell::new(false),
+            role_caches: RefCell::default(),
         })
     }
 
@@ -85,6 +90,45 @@ impl ClientAdmin {
     pub(crate) async fn allow_older_protocols(&self, allowed: bool) {
         self.context.allows_older_protocols.set(allowed);
         self.control.broadcast(ShardId(0), || Control::OlderProtocols(allowed)).await;
+    }
+
+    /// The options of the caches of roles, as they are now.
+    pub(crate) fn role_caches(&self) -> AccessOptions {
+        let changed = self.role_caches.borrow().clone();
+        changed.unwrap_or_else(|| self.context.config.node.access.clone())
+    }
+
+    /// Keeps what is read of roles as these options say, on every core.
+    pub(crate) async fn set_role_caches(&self, options: AccessOptions) {
+        self.control.broadcast(ShardId(0), || Control::RoleCaches(options.clone())).await;
+        self.context.shard.limit_role_caches(&options);
+        self.role_caches.replace(Some(options));
+    }
+
+    /// Keeps the audit log like this on every core, or no more.
+    pub(crate) async fn set_audit(&self, options: Option<AuditOptions>) -> Result<(), String> {
+        self.refuse_in_simulation()?;
+        self.control.broadcast(ShardId(0), || Control::AuditLog(options.clone())).await;
+        self.context.query_logs.set_audit(options).await;
+        Ok(())
+    }
+
+    /// The same for the log of full queries.
+    pub(crate) async fn set_full(&self, options: Option<FullQueryOptions>) -> Result<(), String> {
+        self.refuse_in_simulation()?;
+        self.control.broadcast(ShardId(0), || Control::FullQueryLog(options.clone())).await;
+        self.context.query_logs.set_full(options).await;
+        Ok(())
+    }
+
+    /// The options of the logs that are kept.
+    pub(crate) fn query_logs(&self) -> (Option<AuditOptions>, Option<FullQueryOptions>) {
+        self.context.query_logs.options()
+    }
+
+    /// The files of these logs are real ones.
+    fn refuse_in_simulation(&self) -> Result<(), String> {
+        if self.context.simulated { Err("not in simulation".into()) } else { Ok(()) }
     }
 
     /// Forgets which clients there were.

@@ -7,7 +7,9 @@ use crate::client_ports::{PortKind, ShardAwarePorts};
 use crate::disk_policy::Consequence;
 use crate::encryption::Contexts;
 use crate::exit::Exit;
+use crate::query_log::options::{AuditOptions, FullQueryOptions};
 use runtime::{Accepted, ShardId};
+use shard::AccessOptions;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::{IpAddr, SocketAddr};
@@ -50,6 +52,12 @@ pub(crate) enum Control {
     OlderProtocols(bool),
     /// From shard 0: forget which clients there were.
     ClearClientHistory,
+    /// From shard 0: keep what is read of roles as these options say.
+    RoleCaches(AccessOptions),
+    /// From shard 0: keep the audit log like this, or no more.
+    AuditLog(Option<AuditOptions>),
+    /// From shard 0: keep the log of full queries like this, or no more.
+    FullQueryLog(Option<FullQueryOptions>),
     /// From shard 0: stop, because all shards have drained.
     Stop,
 }

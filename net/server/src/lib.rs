@@ -5,7 +5,7 @@
 //! `cassandra.yaml`; [`data_dirs`] claims the data directories; `control` has the messages between shards about start,
 //! connections and stop; `gossip` keeps this node and the others known to each other, over `internode`;
 //! `auto_repair` repairs tables without an operator; `first_superuser` lets the first client log in; `client_admin`
-//! has what operators change about serving clients.
+//! has what operators change about serving clients; [`query_log`] keeps what clients do.
 //!
 //! What requests do is in the crate `shard`; bytes of the CQL protocol are in `wire`.
 
@@ -31,6 +31,7 @@ mod keys;
 mod node;
 mod node_state;
 mod operation_names;
+pub mod query_log;
 mod repair_commands;
 mod service;
 

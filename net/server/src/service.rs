@@ -171,6 +171,10 @@ impl Service {
                 return Ok(());
             }
         }
+        if context.config.audit_log.enabled {
+            let started = node.clients.set_audit(Some(context.config.audit_log.clone())).await;
+            started.map_err(|text| StopReason { text, exit: Exit::Misconfigured })?;
+        }
         let (mut accepting, mut listening) = (None, None);
         if context.config.start_native_transport {
             gossip.settle().await;
@@ -267,8 +271,15 @@ impl Service {
             self.drain_all(accepting, false).await;
         }
         self.control.broadcast(me, || Control::Stop).await;
+        self.close_logs().await;
         self.links.close().await;
         Ok(())
+    }
+
+    /// Writes what the logs of requests have queued.
+    async fn close_logs(&self) {
+        self.context.query_logs.set_audit(None).await;
+        self.context.query_logs.set_full(None).await;
     }
 
     /// Shard 0: serves clients again, or for the first time if the node did not listen at its start. Returns the tasks
@@ -333,7 +344,11 @@ impl Service {
                 Control::Reopen => self.connections.reopen(),
                 Control::OlderProtocols(allowed) => context.allows_older_protocols.set(allowed),
                 Control::ClearClientHistory => self.registry.clear_history(),
+                Control::RoleCaches(options) => context.shard.limit_role_caches(&options),
+                Control::AuditLog(options) => context.query_logs.set_audit(options).await,
+                Control::FullQueryLog(options) => context.query_logs.set_full(options).await,
                 Control::Stop => {
+                    self.close_logs().await;
                     self.links.close().await;
                     return Ok(());
                 }

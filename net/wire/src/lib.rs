@@ -3,7 +3,8 @@
 //! A server takes these steps:
 //! 1. [`decoder::Decoder`] turns received bytes into envelopes, in version 5 out of checksummed segments ([`segment`]).
 //! 2. [`compression`] opens bodies, if STARTUP has agreed on an algorithm.
-//! 3. [`request::Request::decode`] reads an envelope's body and borrows from it.
+//! 3. [`request::Request::decode`] reads an envelope's body and borrows from it; [`startup`] checks what STARTUP asks
+//!    for, [`sasl`] reads the token of AUTH_RESPONSE.
 //! 4. [`response`] appends the answer's envelope to the send buffer; compression or segments wrap it.
 //!
 //! [`client`] is the opposite direction, for tests, the simulator and load tools. Modules build on each other in the
@@ -28,6 +29,8 @@ pub mod notation;
 mod protocol;
 pub mod request;
 pub mod response;
+pub mod sasl;
 pub mod segment;
+pub mod startup;
 
 pub use protocol::{Opcode, Version, flags};

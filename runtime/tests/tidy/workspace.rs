@@ -219,7 +219,7 @@ pub(crate) const CRATES: &[Crate] = &[
     Crate {
         name: "cli",
         folder: "net/cli",
-        dependencies: &["server", "load", "sstable", "cluster", "runtime", "model"],
+        dependencies: &["server", "load", "sstable", "cluster", "wire", "runtime", "model"],
         dev_dependencies: &[],
         largest_cycle: 0,
         modules_in_cycles: 0,

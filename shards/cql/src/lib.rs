@@ -41,7 +41,7 @@ pub use limits::{
     STATEMENT_BYTES_MAX, TYPE_PARTS_MAX,
 };
 pub use plan::{Plan, Prepared, Statement};
-pub use secrets::without_passwords;
+pub use secrets::{with_masked_passwords, without_passwords};
 
 use errors::shortened;
 use model::{Failure, Schema};

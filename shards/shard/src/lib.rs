@@ -53,6 +53,7 @@ mod virtual_tables;
 
 pub use cluster::repair::session::SessionState;
 pub use config::{AccessOptions, Authenticator, CidrMode, Config, HintOptions, ReplaceAddress, StreamOptions};
+pub use cql::{with_masked_passwords, without_passwords};
 pub use engine::RepairSet;
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
@@ -68,6 +69,7 @@ pub use metadata::moving::RebuildRequest;
 pub use model::access::Cidr;
 pub use operations::hints::PendingHints;
 pub use operations::{compaction_history, imports, snapshots};
+pub use planning::facts::{StatementFacts, statement_facts};
 pub use ports::{
     Activity, ChangeKind, ChangeTarget, Client, Notifier, Observation, RecentClient, SchemaChange, Served,
 };
@@ -194,6 +196,16 @@ impl Shard {
         self.cidr_counts().await
     }
 
+    /// How long it took to look after addresses of clients, on all cores.
+    pub async fn cidr_latencies(&self) -> Result<[(metrics::CidrLatency, metrics::Distribution); 3], Failure> {
+        self.cidr_times().await
+    }
+
+    /// Has this core keep what it reads of roles as `options` say from now on.
+    pub fn limit_role_caches(&self, options: &AccessOptions) {
+        self.roles().limit(options.validity(), options.update_interval(), options.entries_max());
+    }
+
     /// Has all cores of this node read roles and groups of addresses again.
     pub async fn reload_cidr_groups(&self) {
         self.roles().count_reload();
@@ -239,6 +251,11 @@ impl Shard {
         let _pass = self.enter()?;
         let served = pin!(execute::execute(self, session, id, parameters));
         watched(self.metrics(), served, || Task::execute(id, parameters.values.len(), parameters.consistency)).await
+    }
+
+    /// The text of a prepared statement; `None` if there is none with this id.
+    pub async fn prepared_text(&self, id: &[u8]) -> Option<std::sync::Arc<str>> {
+        planning::prepared::find(self, id).await.ok().map(|statement| statement.text.clone())
     }
 
     /// Runs a BATCH; `parameters.values` is empty.

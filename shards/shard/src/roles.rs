@@ -55,9 +55,9 @@ pub(crate) struct Roles {
     key: [u8; 32],
     hashes: Semaphore,
     failures: RefCell<HashMap<IpAddr, Failures>>,
-    validity: Duration,
-    update_interval: Duration,
-    entries_max: usize,
+    validity: Cell<Duration>,
+    update_interval: Cell<Duration>,
+    entries_max: Cell<usize>,
     /// How often each group of addresses was let in (true) and refused.
     accesses: RefCell<BTreeMap<(bool, String), u64>>,
     /// How often an operator had the groups read again.
@@ -73,11 +73,10 @@ struct Failures {
 impl Roles {
     /// No roles yet.
     pub(crate) fn new(validity: Duration, update_interval: Option<Duration>, entries_max: usize) -> Roles {
-        let validity = validity.min(VALIDITY_MAX);
         let mut key = [0; 32];
         key[..16].copy_from_slice(&runtime::rng::bytes16());
         key[16..].copy_from_slice(&runtime::rng::bytes16());
-        Roles {
+        let roles = Roles {
             entries: RefCell::default(),
             loading: RefCell::default(),
             generation: Cell::new(0),
@@ -85,12 +84,23 @@ impl Roles {
             key,
             hashes: Semaphore::new(HASHES_MAX),
             failures: RefCell::default(),
-            validity,
-            update_interval: update_interval.unwrap_or(validity / 2).min(validity / 2),
-            entries_max: entries_max.max(1),
+            validity: Cell::default(),
+            update_interval: Cell::default(),
+            entries_max: Cell::default(),
             accesses: RefCell::default(),
             reloads: Cell::new(0),
-        }
+        };
+        roles.limit(validity, update_interval, entries_max);
+        roles
+    }
+
+    /// Keeps what is read like this from now on. What was read longer ago does not count any more, and what is more
+    /// than there may be is forgotten with the next entries.
+    pub(crate) fn limit(&self, validity: Duration, update_interval: Option<Duration>, entries_max: usize) {
+        let validity = validity.min(VALIDITY_MAX);
+        self.validity.set(validity);
+        self.update_interval.set(update_interval.unwrap_or(validity / 2).min(validity / 2));
+        self.entries_max.set(entries_max.max(1));
     }
 
     /// The entry of a role, if it still counts.
@@ -101,12 +111,12 @@ impl Roles {
     /// Whether an entry still counts.
     #[inline]
     pub(crate) fn counts(&self, entry: &Entry) -> bool {
-        entry.generation == self.generation.get() && runtime::now() < entry.read_at.after(self.validity)
+        entry.generation == self.generation.get() && runtime::now() < entry.read_at.after(self.validity.get())
     }
 
     /// Whether an entry that is used should be read again now. Says so once.
     pub(crate) fn should_refresh(&self, entry: &Entry) -> bool {
-        runtime::now() >= entry.read_at.after(self.update_interval) && !entry.is_refreshing.replace(true)
+        runtime::now() >= entry.read_at.after(self.update_interval.get()) && !entry.is_refreshing.replace(true)
     }
 
     /// Keeps what was read of a role since `read_at`, when the generation was `generation`.
@@ -116,11 +126,10 @@ impl Roles {
         // Names that are tried must not push out those that are used.
         if exists && generation == self.generation.get() {
             let mut entries = self.entries.borrow_mut();
-            if entries.len() >= self.entries_max && !entries.contains_key(role) {
+            while entries.len() >= self.entries_max.get() && !entries.contains_key(role) {
                 let oldest = entries.iter().min_by_key(|(_, entry)| entry.read_at).map(|(role, _)| role.clone());
-                if let Some(oldest) = oldest {
-                    entries.remove(&oldest);
-                }
+                let Some(oldest) = oldest else { break };
+                entries.remove(&oldest);
             }
             entries.insert(role.into(), entry.clone());
         }
@@ -165,7 +174,7 @@ impl Roles {
     /// Notes a password that was right.
     pub(crate) fn note_verified(&self, role: &str, password: VerifiedPassword) {
         let mut verified = self.verified.borrow_mut();
-        if verified.len() >= self.entries_max {
+        if verified.len() >= self.entries_max.get() {
             verified.clear();
         }
         verified.insert(role.into(), password);
@@ -236,5 +245,44 @@ impl Drop for Loading<'_> {
         if let Some(latch) = self.roles.loading.borrow_mut().remove(&self.role) {
             latch.set();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use runtime::NodeId;
+    use runtime::sim::{Options, Sim};
+
+    #[test]
+    fn new_limits_count_at_once() {
+        let mut sim = Sim::new(1, Options::default());
+        sim.run_node(NodeId(1), Duration::from_secs(60), || async {
+            let roles = Roles::new(Duration::from_secs(2), None, 3);
+            let put = |name: &str| {
+                let grants = RoleGrants { exists: true, ..RoleGrants::default() };
+                roles.put(name, grants, runtime::now(), roles.generation())
+            };
+            for name in ["a", "b", "c"] {
+                put(name);
+                runtime::sleep(Duration::from_millis(100)).await;
+            }
+            assert!(["a", "b", "c"].iter().all(|name| roles.get(name).is_some()));
+            roles.limit(Duration::from_millis(250), None, 2);
+            assert!(roles.get("a").is_none(), "read 300 ms ago");
+            assert!(roles.get("b").is_some() && roles.get("c").is_some());
+            put("d");
+            assert!(roles.get("b").is_none() && roles.get("c").is_some() && roles.get("d").is_some());
+            roles.limit(Duration::ZERO, None, 0);
+            assert!(roles.get("d").is_none());
+            put("e");
+            assert!(roles.get("e").is_none(), "nothing counts");
+            roles.limit(Duration::from_secs(5), None, 1);
+            let entry = put("f");
+            runtime::sleep(Duration::from_millis(600)).await;
+            assert!(roles.get("f").is_some() && roles.should_refresh(&entry));
+            runtime::sleep(Duration::from_millis(500)).await;
+            assert!(roles.get("f").is_none(), "nothing counts for longer than a second");
+        });
     }
 }

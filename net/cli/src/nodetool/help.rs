@@ -91,6 +91,7 @@ fn unit(choice: &Choice) -> String {
     let names: Vec<String> = choice.names.iter().map(|name| format!("{name}{value}")).collect();
     match names.as_slice() {
         _ if commands::REPEATED.contains(&choice.names[0]) => format!("[({})...]", names.join(" | ")),
+        [name] if choice.about.ends_with("(required)") => name.clone(),
         [name] => format!("[{name}]"),
         _ => format!("[({})]", names.join(" | ")),
     }

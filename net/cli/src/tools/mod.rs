@@ -1,8 +1,9 @@
-//! Cassandra's SSTable tools: `helenus sstabledump ...`, with its arguments, output and exit codes.
+//! Cassandra's tools for files: `helenus sstabledump ...`, with its arguments, output and exit codes.
 //!
 //! They run without a node and without shards, on files that no node is writing, and read with plain blocking calls.
 //! Each tool has a file of its own; [`options`] parses arguments as Apache Commons CLI does, [`files`] opens SSTables.
 
+mod auditlogviewer;
 mod cardinality;
 mod dates;
 mod files;
@@ -44,6 +45,7 @@ impl From<sstable::Error> for Failure {
 /// Runs a tool by its name and returns its exit code; `None` if there is no such tool. `now` is in seconds.
 pub(crate) fn run(name: &str, arguments: &[String], now: i64, output: &mut Output<'_>) -> Option<u8> {
     let result = match name {
+        "auditlogviewer" => auditlogviewer::run(arguments, output),
         "sstabledump" => sstabledump::run(arguments, now, output),
         "sstableutil" => sstableutil::run(arguments, output),
         "sstableverify" => sstableverify::run(arguments, output),

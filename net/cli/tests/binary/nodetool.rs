@@ -257,6 +257,8 @@ fn mistakes_need_no_node() {
         "sethintedhandoffthrottlekb",
         "cidrfilteringstats",
         "dropcidrgroup",
+        "getauthcacheconfig",
+        "setauthcacheconfig",
         "getcidrgroupsofip",
         "invalidatecidrpermissionscache",
         "listcidrgroups",
@@ -310,5 +312,46 @@ async fn the_port_for_clients_closes_and_opens_again() {
     let (exit, out, _) = nodetool(&node, &["enablebinary"]);
     assert_eq!(exit, 1);
     assert!(out.starts_with("nodetool: Unable to start native transport because the node was drained.\n"), "{out}");
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[tokio::test]
+async fn caches_of_roles_are_shown_and_changed() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = ["--cores", "2", "-D", "authenticator=PasswordAuthenticator", "-D", "roles_validity=700ms"];
+    let node = Node::start("127.0.11.45", directory.path(), &options);
+    let shown = |cache: &str| nodetool(&node, &["getauthcacheconfig", "--cache-name", cache]);
+    let text = |validity: u32, interval: u32, entries: u32| {
+        format!(
+            "Validity Period: {validity}\nUpdate Interval: {interval}\nMax Entries: {entries}\nActive Update: false\n"
+        )
+    };
+    assert_eq!(shown("PermissionsCache"), (0, text(2000, 2000, 1000), String::new()));
+    assert_eq!(shown("RolesCache").1, text(700, 700, 1000));
+    let set = |words: &[&str]| nodetool(&node, &[&["setauthcacheconfig"], words].concat());
+    let changed = set(&["--cache-name", "RolesCache", "--validity-period", "500", "--update-interval", "200"]);
+    assert_eq!(changed, (0, "Changed Validity Period to 500\nChanged Update Interval to 200\n".into(), String::new()));
+    let changed = set(&["--max-entries=5", "--cache-name", "RolesCache", "--disable-active-update"]);
+    assert_eq!(changed.1, "Changed Max Entries to 5\nChanged Active Update to false\n");
+    assert_eq!(shown("NetworkPermissionsCache").1, text(500, 200, 5));
+    assert_eq!(shown("CredentialsCache").1, text(2000, 2000, 1000));
+    for (words, said) in [
+        (&["--validity-period", "5"][..], "Required option '--cache-name' is missing"),
+        (&["--cache-name", "RolesCache"], "At least one optional parameter need to be passed"),
+        (&["--cache-name", "Nope", "--max-entries", "5"], "Unknown cache name: Nope"),
+        (
+            &["--cache-name", "RolesCache", "--enable-active-update", "--disable-active-update"],
+            "enable-active-update and disable-active-update cannot be used together",
+        ),
+        (&["--cache-name", "RolesCache", "--validity-period", "-1"], "Invalid duration: value must be non-negative"),
+        (
+            &["--cache-name", "RolesCache", "--validity-period", "abc"],
+            "validity-period: can not convert \"abc\" to a Integer",
+        ),
+    ] {
+        let said = format!("nodetool: {said}\nSee 'nodetool help' or 'nodetool help <command>'.\n");
+        assert_eq!(set(words), (1, said, String::new()), "{words:?}");
+    }
+    assert_eq!(nodetool(&node, &["getauthcacheconfig"]).0, 1);
     assert_eq!(node.stop(), Some(0));
 }

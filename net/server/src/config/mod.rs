@@ -26,6 +26,7 @@ mod interfaces;
 mod internode;
 mod memtables;
 mod options;
+mod query_logs;
 mod settings;
 pub mod sstables;
 mod startup_checks;
@@ -34,6 +35,7 @@ mod thresholds;
 pub mod units;
 mod yaml;
 
+use crate::query_log::options::{AuditOptions, FullQueryOptions};
 pub use auto_repair::AutoRepairOptions;
 pub use client_limits::{ClientLimits, MESSAGE_BYTES_MAX};
 use cluster::gossip::failure_detector::PHI_CONVICT_THRESHOLD;
@@ -76,6 +78,10 @@ pub struct Config {
     pub connections_per_ip_max: usize,
     /// Further limits of clients.
     pub client_limits: ClientLimits,
+    /// `audit_logging_options`.
+    pub audit_log: AuditOptions,
+    /// `full_query_logging_options`.
+    pub full_query_log: FullQueryOptions,
     /// `client_encryption_options`.
     pub client_encryption: ClientEncryption,
     /// `server_encryption_options`.
@@ -140,6 +146,8 @@ impl Default for Config {
             connections_max: CONNECTIONS_MAX,
             connections_per_ip_max: CONNECTIONS_MAX,
             client_limits: ClientLimits::default(),
+            audit_log: AuditOptions::default(),
+            full_query_log: FullQueryOptions::default(),
             client_encryption: ClientEncryption::default(),
             server_encryption: ServerEncryption::default(),
             internode: ::internode::Options::default(),
@@ -333,6 +341,8 @@ impl Given {
             connections_max: self.count(connections, CONNECTIONS_MAX)?.unwrap_or(default.connections_max),
             connections_per_ip_max: self.count(per_ip, CONNECTIONS_MAX)?.unwrap_or(default.connections_per_ip_max),
             client_limits: self.client_limits()?,
+            audit_log: self.audit_log()?,
+            full_query_log: self.full_query_log()?,
             client_encryption: self.client_encryption()?,
             server_encryption: self.server_encryption()?,
             internode: self.internode()?,

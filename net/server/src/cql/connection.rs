@@ -8,8 +8,9 @@
 //! Receiving is in `receiver`, executing requests in `dispatch`.
 
 use crate::cql::context::Context;
-use crate::cql::handshake::{LOWEST_VERSION, Startup};
+use crate::cql::handshake::LOWEST_VERSION;
 use crate::cql::request_memory::Share;
+use crate::query_log::Asker;
 use runtime::gate::Semaphore;
 use shard::{Client, Session};
 use std::cell::{Cell, RefCell};
@@ -23,6 +24,7 @@ use wire::Version;
 use wire::compression::Compression;
 use wire::response::{self, To};
 use wire::segment::SegmentWriter;
+use wire::startup::Startup;
 
 /// Most requests of one connection that are under way at the same time.
 pub const REQUESTS_IN_FLIGHT_MAX: u64 = 2048;
@@ -112,6 +114,16 @@ impl Connection {
     /// The client's address.
     pub(crate) fn peer(&self) -> SocketAddr {
         self.stream.peer()
+    }
+
+    /// The client, as logs name it.
+    pub(crate) fn asker(&self) -> Asker<'_> {
+        Asker {
+            shard: &self.context.shard,
+            session: &self.session,
+            source: self.peer(),
+            version: self.version.get().number(),
+        }
     }
 
     /// The compression of bodies that STARTUP has agreed on.

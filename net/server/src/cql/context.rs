@@ -7,6 +7,7 @@ use crate::cql::metrics::ConnectionMetrics;
 use crate::cql::rate::RateLimiter;
 use crate::cql::request_memory::RequestMemory;
 use crate::encryption::Contexts;
+use crate::query_log::QueryLogs;
 use runtime::gate::Gate;
 use shard::Shard;
 use std::cell::{Cell, RefCell};
@@ -31,6 +32,8 @@ pub(crate) struct Context {
     pub(crate) request_memory: RequestMemory,
     /// The rate of requests, if it is limited.
     pub(crate) limiter: Option<Arc<RateLimiter>>,
+    /// What clients do, for those who must know.
+    pub(crate) query_logs: QueryLogs,
     /// Whether new connections may speak versions below 5.
     pub(crate) allows_older_protocols: Cell<bool>,
     /// The ports that SUPPORTED names.
@@ -65,6 +68,7 @@ impl Context {
             metrics,
             gate: RefCell::default(),
             limiter,
+            query_logs: QueryLogs::default(),
             simulated,
         }
     }

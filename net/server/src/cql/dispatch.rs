@@ -105,9 +105,24 @@ impl<'a> RowsForm<'a> {
     }
 }
 
+/// Has the shard execute a request, and logs that where what clients do is logged.
+async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
+    match connection.context.query_logs.is_on() {
+        false => execute(connection, request).await,
+        true => Box::pin(execute_logged(connection, request)).await,
+    }
+}
+
+async fn execute_logged(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
+    let began = runtime::wall_micros() / 1000;
+    let outcome = execute(connection, request).await;
+    connection.context.query_logs.note(&connection.asker(), request, outcome.as_ref().err(), began).await;
+    outcome
+}
+
 /// Has the shard execute a request. Rare and large futures are boxed: a request's future is copied when it begins, and
 /// it is as large as its largest part.
-async fn call(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
+async fn execute(connection: &Connection, request: &Request<'_>) -> Result<Outcome, Failure> {
     let (shard, session) = (&connection.context.shard, &connection.session);
     Ok(match request {
         Request::Query { text, parameters } => Outcome::Answer(shard.query(session, text, parameters).await?),

@@ -15,7 +15,7 @@
 
 use crate::cql::connection::{Close, Connection, OUTPUT_PAUSE_BYTES};
 use crate::cql::dispatch;
-use crate::cql::handshake::{self, Startup};
+use crate::cql::handshake;
 use crate::cql::login;
 use crate::cql::rate::RateLimiter;
 use crate::cql::registry::ConnectionRegistry;
@@ -31,6 +31,7 @@ use wire::decoder::{Decoder, Event, Refusal, SizeLimits, UNREADY_BYTES_MAX};
 use wire::envelope::{Envelope, HEADER_BYTES};
 use wire::request::Request;
 use wire::response::{self, To};
+use wire::startup::Startup;
 use wire::{Opcode, Version};
 
 /// Time from accepting a connection to the end of its handshake.

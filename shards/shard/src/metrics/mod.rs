@@ -10,12 +10,14 @@
 //! Invariants: recording takes no lock, sends nothing and allocates only for the first value of a table; shards are
 //! summed when metrics are asked for.
 
+mod cidrs;
 pub(crate) mod histogram;
 pub mod operations;
 pub(crate) mod pools;
 pub(crate) mod running;
 mod shard_metrics;
 
+pub use cidrs::CidrLatency;
 pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
 pub use pools::stages;
@@ -23,6 +25,7 @@ pub use running::RunningRequest;
 pub use shard_metrics::{HintMetrics, RepairMetrics, ShardMetrics, StreamMetrics};
 
 use crate::guards::tombstones::ScanCounts;
+use cidrs::CidrLatencies;
 use cluster::speculation::SpeculativeRetry;
 use histogram::Histogram;
 use model::{Mutation, Table, TableId};
@@ -188,6 +191,8 @@ pub(crate) struct Metrics {
     pub(crate) logged_batches: Histogram,
     pub(crate) unlogged_batches: Histogram,
     pub(crate) counter_batches: Histogram,
+    /// Looking after the addresses of clients.
+    pub(crate) cidrs: CidrLatencies,
     /// Prepared statements that were run.
     pub(crate) prepared_runs: Counter,
     pub(crate) regular_runs: Counter,
@@ -370,6 +375,7 @@ impl Metrics {
             prepared: prepared as u64,
             running: self.running.list(),
             cidr_accesses,
+            cidr_latencies: self.cidrs.distributions(now),
         }
     }
 }
@@ -422,6 +428,8 @@ pub struct RequestMetrics {
     pub running: Vec<RunningRequest>,
     /// Logins by the groups of their addresses, by the names of `system_views.cidr_filtering_metrics_counts`.
     pub cidr_accesses: BTreeMap<String, u64>,
+    /// How long it took to look after addresses, in the order of [`CidrLatency::ALL`].
+    pub cidr_latencies: [Distribution; 3],
 }
 
 #[cfg(test)]

@@ -4,7 +4,10 @@ use crate::messages::admin::{MetricsReply, MetricsRequest};
 use crate::messages::{Reply, Request, unexpected};
 use crate::metrics::operations::Operation;
 use crate::metrics::pools::{STAGES, stages};
-use crate::metrics::{HintMetrics, Measure, RepairMetrics, RequestMetrics, ShardMetrics, StreamMetrics, TableMetrics};
+use crate::metrics::{
+    CidrLatency, Distribution, HintMetrics, Measure, RepairMetrics, RequestMetrics, ShardMetrics, StreamMetrics,
+    TableMetrics,
+};
 use crate::ports::{Activity, Observation};
 use crate::shard_state::Shard;
 use model::Failure;
@@ -47,6 +50,15 @@ impl Shard {
             for (name, count) in metrics.cidr_accesses {
                 *sum.entry(name).or_insert(0) += count;
             }
+        }
+        Ok(sum)
+    }
+
+    /// How long all cores took to look after addresses.
+    pub(crate) async fn cidr_times(&self) -> Result<[(CidrLatency, Distribution); 3], Failure> {
+        let mut sum = CidrLatency::ALL.map(|latency| (latency, Distribution::default()));
+        for metrics in self.request_metrics().await? {
+            sum.iter_mut().zip(&metrics.cidr_latencies).for_each(|((_, sum), of_core)| sum.add(of_core));
         }
         Ok(sum)
     }

@@ -2,6 +2,7 @@
 //!
 //! [`prepared`] is PREPARE and the lookup of ids for EXECUTE. Running a plan is in `execute`.
 
+pub(crate) mod facts;
 pub(crate) mod prepared;
 
 use crate::request::Session;

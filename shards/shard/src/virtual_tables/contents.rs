@@ -2,7 +2,7 @@
 //!
 //! Tables about things that do not exist here are empty, as in a Cassandra where those things do not happen:
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
-//! if its logging is configured so). Caches and address filters have rows of zeros.
+//! if its logging is configured so). Caches have rows of zeros.
 
 use super::{VirtualRows, gossip, hints, links, pools, repairs, streams, tables};
 use crate::messages::admin::{TableAnswer, TableVerb};
@@ -16,12 +16,6 @@ use std::sync::Arc;
 
 /// Caches that have a row in Cassandra whatever their size; they do not exist here, so their size is 0.
 const CACHES: [&str; 3] = ["counters", "keys", "rows"];
-/// Rows about filters of client addresses, which do not exist here.
-const CIDR_LATENCIES: [&str; 3] = [
-    "CIDR checks latency (ns)",
-    "CIDR groups cache reload latency (ns)",
-    "Lookup IP in CIDR groups cache latency (ns)",
-];
 /// This machine's kind, as Java names it.
 const JAVA_ARCH: &str = if cfg!(target_arch = "x86_64") { "amd64" } else { std::env::consts::ARCH };
 
@@ -70,15 +64,15 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
             }
         }
         ("system_views", "cidr_filtering_metrics_latencies") => {
-            for name in CIDR_LATENCIES {
-                let zero = || double(0.0);
+            for (latency, times) in shard.cidr_times().await? {
+                let at = |part| double(times.percentile(part) as f64);
                 rows.push([
-                    ("name", text(name)),
-                    ("max", zero()),
-                    ("p50th", zero()),
-                    ("p95th", zero()),
-                    ("p999th", zero()),
-                    ("p99th", zero()),
+                    ("name", text(latency.name())),
+                    ("max", double(times.max() as f64)),
+                    ("p50th", at(0.5)),
+                    ("p95th", at(0.95)),
+                    ("p999th", at(0.999)),
+                    ("p99th", at(0.99)),
                 ]);
             }
         }

@@ -6,6 +6,7 @@ mod compaction;
 mod files;
 mod hints;
 mod node;
+mod query_logs;
 mod repair;
 mod roles;
 mod statistics;
@@ -75,6 +76,7 @@ pub(super) fn all() -> impl Iterator<Item = &'static Command> {
         files::COMMANDS,
         hints::COMMANDS,
         node::COMMANDS,
+        query_logs::COMMANDS,
         repair::COMMANDS,
         roles::COMMANDS,
         statistics::COMMANDS,

@@ -21,6 +21,8 @@ const fn of_one(name: &'static str, about: &'static str, title: &'static str, ar
     Command { name, about, options: &[], arguments: Some(arguments), arguments_max: 1 }
 }
 
+const CACHE_NAME: Choice =
+    Choice { names: &["--cache-name"], value: Some("cache-name"), about: "Name of Auth cache (required)" };
 const UPDATE: &str = "[<cidrGroup> <cidr> ...]";
 const UPDATE_ABOUT: &str = "Requires a cidr group name, followed by one or more CIDRs separated by space";
 
@@ -34,6 +36,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 1,
     },
     of_one("dropcidrgroup", "Drop an existing cidr group", "<cidrGroup>", "Requires a cidr group name"),
+    Command {
+        name: "getauthcacheconfig",
+        about: "Get configuration of Auth cache",
+        options: &[CACHE_NAME],
+        arguments: None,
+        arguments_max: 0,
+    },
     of_one(
         "getcidrgroupsofip",
         "Print CIDR groups associated with given IP",
@@ -90,6 +99,28 @@ pub(super) const COMMANDS: &[Command] = &[
         "reloadcidrgroupscache",
         "Reload CIDR groups cache with latest entries in cidr_groups table, when CIDR authorizer is enabled",
     ),
+    Command {
+        name: "setauthcacheconfig",
+        about: "Set configuration for Auth cache",
+        options: &[
+            CACHE_NAME,
+            flag(&["--disable-active-update"], "Disable active update"),
+            flag(&["--enable-active-update"], "Enable active update"),
+            Choice { names: &["--max-entries"], value: Some("max-entries"), about: "Max entries" },
+            Choice {
+                names: &["--update-interval"],
+                value: Some("update-interval"),
+                about: "Update interval in milliseconds",
+            },
+            Choice {
+                names: &["--validity-period"],
+                value: Some("validity-period"),
+                about: "Validity period in milliseconds",
+            },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
     Command {
         name: "updatecidrgroup",
         about: "Insert/Update a cidr group",

@@ -1,5 +1,6 @@
 //! nodetool's commands, each of which appends to `out` what it prints.
 
+mod auth_caches;
 mod certificates;
 mod cidrs;
 mod client_stats;
@@ -15,6 +16,7 @@ mod leaving;
 mod network;
 mod node_info;
 mod proxy_histograms;
+mod query_logs;
 mod ranges;
 pub(crate) mod repair;
 mod ring;
@@ -41,6 +43,13 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "version" => node_info::version(request, out),
         "info" => node_info::info(node, request, out).await,
         "clientstats" => client_stats::statistics(node, request, out).await,
+        "enableauditlog" => query_logs::enable_audit(node, request).await,
+        "disableauditlog" => query_logs::disable_audit(node).await,
+        "getauditlog" => query_logs::show_audit(node, out),
+        "enablefullquerylog" => query_logs::enable_full(node, request).await,
+        "disablefullquerylog" => query_logs::disable_full(node, false).await,
+        "resetfullquerylog" => query_logs::disable_full(node, true).await,
+        "getfullquerylog" => query_logs::show_full(node, out),
         "enablebinary" => node_info::change_port(node, PortOrder::Open).await,
         "disablebinary" => node_info::change_port(node, PortOrder::Close { by_force: request.has("-f") }).await,
         "enableoldprotocolversions" => node_info::allow_older_protocols(node, true).await,
@@ -73,6 +82,8 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "status" => ring::status(node, request, out).await,
         "ring" => ring::ring(node, request, out).await,
         "createsuperuser" => roles::create_superuser(node, request, out).await,
+        "getauthcacheconfig" => auth_caches::show(node, request, out),
+        "setauthcacheconfig" => auth_caches::set(node, request, out).await,
         "invalidatecredentialscache"
         | "invalidatenetworkpermissionscache"
         | "invalidatepermissionscache"

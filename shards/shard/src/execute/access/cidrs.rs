@@ -10,6 +10,7 @@
 
 use super::store::{Row, change, rows, set_of, text_of, texts_of};
 use crate::config::CidrMode;
+use crate::metrics::CidrLatency;
 use crate::shard_state::Shard;
 use cql::ast::AllowedSet;
 use cql::java_order::{in_hash_order, string_hash};
@@ -91,6 +92,7 @@ pub(crate) async fn drop_group(shard: &Shard, name: &str) -> Result<bool, Failur
 
 /// All groups, to look up addresses in.
 pub(crate) async fn table(shard: &Shard) -> Result<CidrGroups, Failure> {
+    let began = runtime::now();
     let groups = groups(shard).await?;
     let mut table = CidrGroups::default();
     if groups.values().map(Vec::len).sum::<usize>() > RANGES_MAX {
@@ -100,6 +102,7 @@ pub(crate) async fn table(shard: &Shard) -> Result<CidrGroups, Failure> {
     for (name, ranges) in &groups {
         ranges.iter().for_each(|range| table.add(name, *range));
     }
+    shard.metrics().cidrs.record(CidrLatency::Reloads, began);
     Ok(table)
 }
 
@@ -162,8 +165,11 @@ pub(super) fn admits(shard: &Shard, role: &str, grants: &RoleGrants, address: Ip
     if access.cidr_mode == CidrMode::Off || is_exempt || is_unrestricted {
         return true;
     }
+    let began = runtime::now();
     let groups = grants.address_groups.of(address);
+    shard.metrics().cidrs.record(CidrLatency::Lookups, began);
     let is_admitted = may_access(shard, grants, address);
+    shard.metrics().cidrs.record(CidrLatency::Checks, began);
     if access.cidr_mode == CidrMode::Monitor {
         let is_meant = |allowed: &BTreeSet<String>| groups.is_some_and(|groups| !groups.is_disjoint(allowed));
         match grants.cidr_groups.as_ref().is_none_or(is_meant) {
