@@ -186,6 +186,41 @@ fn cqlsh_copies_rows_in_and_out() {
     assert_eq!(node.stop(), Some(0));
 }
 
+/// Runs the program of TLS and logins against a node with these encryption options of clients.
+fn secured(address: &'static str, options: &str, certificate: Option<&str>) {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates");
+    let certificates = certificates.canonicalize().expect("there");
+    let yaml = format!(
+        "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\nclient_encryption_options:\n  \
+         enabled: true\n  ssl_context_factory: {{class_name: PEMBasedSslContextFactory}}\n  \
+         keystore: {0}/node.pem\n  truststore: {0}/ca.pem\n{options}",
+        certificates.display()
+    );
+    let config = directory.path().join("cassandra.yaml");
+    std::fs::write(&config, yaml).expect("written");
+    let data = directory.path().join("data");
+    let start = || Node::start(address, &data, &["--cores", "2", "--config", config.to_str().expect("text")]);
+    let mut command = python(&tools, "secured.py");
+    command.arg(tools.join("venv/bin/cqlsh")).args([address, "9042"]).arg(certificates.join("ca.pem"));
+    command.arg(directory.path()).args(certificate.map(|name| certificates.join(name)));
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[test]
+#[ignore = "needs the Python driver and cqlsh: just drivers"]
+fn python_driver_and_cqlsh_encrypt_and_log_in() {
+    secured("127.0.13.16", "", None);
+}
+
+#[test]
+#[ignore = "needs the Python driver and cqlsh: just drivers"]
+fn python_driver_and_cqlsh_show_certificates() {
+    secured("127.0.13.17", "  require_client_auth: true\n", Some("client.pem"));
+}
+
 /// Sixty-four pages of the largest size: the node holds a few of them at a time. What its allocator keeps of buffers
 /// that were freed is another 15 to 35 MiB, from run to run.
 #[test]
