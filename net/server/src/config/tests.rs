@@ -207,3 +207,71 @@ fn a_node_may_start_without_listeners_and_without_a_log_of_slow_requests() {
     let config = Config::read("slow_query_log_timeout_in_ms: 70", &[]).expect("valid").node;
     assert_eq!(config.slow_query_timeout, Some(Duration::from_millis(70)));
 }
+
+/// Lines of stock files are removed, doubled, moved, cut and mixed up, values replaced, and bytes changed: what comes
+/// of it is read, or refused with a text.
+#[test]
+fn mutated_files_are_read_or_refused() {
+    const WORDS: [&str; 12] = [
+        "",
+        "true",
+        "-1",
+        "99999999999999999999",
+        "1e400",
+        "5s",
+        "7MiB",
+        "[a, b]",
+        "{a: {b: [c]}}",
+        "~",
+        "\"",
+        "&a *a",
+    ];
+    let given: Vec<&str> =
+        [include_str!("../../tests/config/cassandra.yaml"), include_str!("../../tests/config/ccm.yaml")]
+            .iter()
+            .flat_map(|text| text.lines())
+            .filter(|line| !line.trim_start().starts_with('#') && !line.trim().is_empty())
+            .collect();
+    let mut state = 1u64;
+    let mut roll = |sides: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % sides
+    };
+    let (mut read, mut refused) = (0, 0);
+    for _ in 0..1_000 {
+        let from = roll(given.len());
+        let mut lines: Vec<String> =
+            given[from..(from + 30).min(given.len())].iter().map(|line| line.to_string()).collect();
+        for _ in 0..roll(4) {
+            let at = roll(lines.len());
+            match roll(6) {
+                0 => _ = lines.remove(at),
+                1 => lines.insert(at, lines[roll(lines.len())].clone()),
+                2 => lines.swap(at, 0),
+                3 => {
+                    let cut = (0..=roll(lines[at].len() + 1)).rev().find(|end| lines[at].is_char_boundary(*end));
+                    lines[at].truncate(cut.unwrap_or(0));
+                }
+                4 => {
+                    let name = lines[at].split(':').next().unwrap_or_default().to_owned();
+                    lines[at] = format!("{name}: {}", WORDS[roll(WORDS.len())]);
+                }
+                _ => lines[at].insert(0, char::from(b' ' + roll(95) as u8)),
+            }
+            if lines.is_empty() {
+                break;
+            }
+        }
+        match Config::read(&lines.join("\n"), &[]) {
+            Ok(config) => {
+                read += 1;
+                let _ = config.check();
+            }
+            Err(error) => {
+                refused += 1;
+                assert!(!error.0.is_empty());
+            }
+        }
+    }
+    assert!(read > 50 && refused > 50, "{read} {refused}");
+}

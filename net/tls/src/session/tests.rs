@@ -175,3 +175,41 @@ fn damage_is_noticed_at_every_byte_and_told_to_the_peer() {
         assert!(noise.open(b"GET / HTTP/1.1\r\n\r\n", &mut plain).is_err());
     });
 }
+
+/// Bytes of a certificate are changed, one or a few at a time: its identities are read, or there are none.
+#[test]
+fn identities_of_mutated_certificates_do_no_harm() {
+    let whole = crate::certificates_of_pem(pem!("client").as_bytes()).expect("a certificate").remove(0);
+    let uris = |der: Vec<u8>| {
+        let peer_certificates = vec![CertificateDer::from(der)];
+        Secured { protocol: "TLSv1.3", cipher_suite: String::new(), peer_certificates }.peer_uris()
+    };
+    assert_eq!(uris(whole.to_vec()), Some(vec!["spiffe://helenus.test/client".to_owned()]));
+    let mut state = 1u64;
+    let mut roll = |sides: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % sides
+    };
+    let mut seen = [0; 3];
+    for round in 0..60_000 {
+        let mut der = whole.to_vec();
+        match round % 3 {
+            0 => der[roll(whole.len())] = roll(256) as u8,
+            1 => (0..1 + roll(4)).for_each(|_| der[roll(whole.len())] ^= 1 << roll(8)),
+            _ => der.truncate(roll(whole.len())),
+        }
+        match uris(der.clone()) {
+            None => seen[0] += 1,
+            Some(uris) => {
+                seen[1 + usize::from(uris.is_empty())] += 1;
+                let is_there = |uri: &String| der.windows(uri.len()).any(|part| part == uri.as_bytes());
+                assert!(uris.iter().all(is_there), "{uris:?}");
+            }
+        }
+    }
+    assert!(seen.iter().all(|count| *count > 0), "{seen:?}");
+    for length in 0..pem!("client").len() {
+        let text = &pem!("client").as_bytes()[..length];
+        let _ = (crate::certificates_of_pem(text), crate::Credentials::of_pem(text, None));
+    }
+}

@@ -143,4 +143,38 @@ mod tests {
         assert_eq!(of("fe80::1"), Some(vec!["six"]));
         assert_eq!(of("::ffff:10.2.0.1"), Some(vec!["wide"]));
     }
+
+    /// Numbers from a fixed seed as ranges and as texts that are nearly ranges.
+    #[test]
+    fn what_is_read_is_read_again_as_it_is_shown() {
+        let mut state = 1u64;
+        let mut roll = |sides: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % sides
+        };
+        let mut read = 0;
+        for _ in 0..50_000 {
+            let address = match roll(2) {
+                0 => IpAddr::from([roll(256) as u8, roll(256) as u8, 0, roll(256) as u8]),
+                _ => IpAddr::from([0x2001, 0xdb8, roll(65_536) as u16, 0, 0, 0, 0, roll(65_536) as u16]),
+            };
+            let mut text = format!("{address}/{}", roll(140));
+            if roll(2) == 0 {
+                let at = roll(text.len() as u64) as usize;
+                let other = char::from(b"0123456789abcdef:./+- x"[roll(23) as usize]);
+                text.replace_range(at..=at, other.encode_utf8(&mut [0; 4]));
+            }
+            let Some(range) = Cidr::parse(&text) else { continue };
+            read += 1;
+            assert_eq!(Cidr::parse(&range.to_string()), Some(range), "{text}");
+            assert!(range.contains(range.address()), "{text}");
+            let mut groups = CidrGroups::default();
+            groups.add("g", range);
+            assert!(
+                groups.of(range.address()).is_some() || range.address().to_canonical() != range.address(),
+                "{text}"
+            );
+        }
+        assert!((10_000..45_000).contains(&read), "{read}");
+    }
 }
