@@ -10,7 +10,7 @@
 //! Invariants: a node that is no seed never makes a cluster; a node joins no cluster of another name or partitioner.
 
 use super::leaving::RingError;
-use super::membership::{announce_restart, check_unchanged, create, own_member};
+use super::membership::{announce_restart, changed_member, check_unchanged, create, own_member};
 use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
 use super::ring_operations::TURN_PERIOD;
 use crate::config::ReplaceAddress;
@@ -50,7 +50,7 @@ const LEAVE_PAUSE: Duration = Duration::from_secs(5);
 const NEXT_TURN_PAUSE: Duration = Duration::from_secs(5);
 /// How long a member that starts again waits to hear what it missed, and then for each step of making up for it.
 const CATCH_UP_TIMEOUT: Duration = Duration::from_secs(10);
-/// Pause before a node that could not reach a majority at its start tries again.
+/// Pause before a node tells once more what has changed about it.
 const TELL_PAUSE: Duration = Duration::from_secs(1);
 
 impl Shard {
@@ -238,7 +238,6 @@ impl Shard {
         if let Err(error) = hear_and_tell(self).await {
             check_not_removed(self).await?;
             tracing::warn!(error, "the node may lack changes of the schema");
-            runtime::spawn_in(Class::Background, keep_telling(self.clone()));
         }
         Ok(())
     }
@@ -256,15 +255,16 @@ async fn hear_and_tell(shard: &Shard) -> Result<(), String> {
     announce_restart(shard).await.map_err(|error| format!("{error:?}"))
 }
 
-/// Goes on where a start could not, until a majority can be reached: nodes that take this one to have other cores than
-/// it has fetch its data in vain.
-async fn keep_telling(shard: Shard) {
-    while !shard.is_draining() && shard.metadata().current().members.contains_key(&shard.host_id()) {
-        runtime::sleep(TELL_PAUSE).await;
-        match hear_and_tell(&shard).await {
-            Ok(()) => return,
-            Err(error) => tracing::debug!(error, "the cluster does not know what has changed about this node"),
+/// Tells the others what this node is like whenever they take it for something else: nodes that believe it to have
+/// other cores fetch its data in vain. A start tells nothing if no majority can be reached, and what an earlier start
+/// has told may be decided after what the present one has.
+pub(super) async fn keep_telling(shard: Shard) {
+    loop {
+        shard.metadata().wait_until(|metadata| changed_member(&shard, metadata).is_some()).await;
+        if let Err(error) = hear_and_tell(&shard).await {
+            tracing::debug!(error, "the cluster does not know what has changed about this node");
         }
+        runtime::sleep(TELL_PAUSE).await;
     }
 }
 

@@ -107,6 +107,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     }
     runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone()));
     runtime::spawn_in(Class::Background, owed_truncations::keep_told(shard.clone()));
+    runtime::spawn_in(Class::Background, super::joining::keep_telling(shard.clone()));
     runtime::spawn_in(Class::Background, super::receiving::keep(shard.clone()));
     runtime::spawn_in(Class::Background, super::settling::keep(shard.clone()));
     Ok(())
@@ -169,15 +170,17 @@ pub(super) fn check_unchanged(shard: &Shard, metadata: &Metadata) -> Result<(), 
 /// Tells the others what has changed about this node since they last heard of it, if anything has.
 pub(super) async fn announce_restart(shard: &Shard) -> Result<(), ProposalError> {
     announce_relocation(shard).await?;
-    let (metadata, host_id) = (shard.metadata().current(), shard.host_id());
-    let Some(known) = metadata.members.get(&host_id) else { return Ok(()) };
+    let Some(now) = changed_member(shard, &shard.metadata().current()) else { return Ok(()) };
+    let restart = Command::Restart { host_id: shard.host_id(), member: Box::new(now) };
+    shard.metadata().propose(&restart, runtime::now().after(CREATION_TIMEOUT)).await.map(|_| ())
+}
+
+/// This node, if it is a member and not as the metadata have it.
+pub(super) fn changed_member(shard: &Shard, metadata: &Metadata) -> Option<Member> {
+    let known = metadata.members.get(&shard.host_id())?;
     let Member { state, tokens, data_center, rack, .. } = Member::clone(known);
     let now = Member { state, tokens, data_center, rack, ..own_member(shard) };
-    if **known == now {
-        return Ok(());
-    }
-    let restart = Command::Restart { host_id, member: Box::new(now) };
-    shard.metadata().propose(&restart, runtime::now().after(CREATION_TIMEOUT)).await.map(|_| ())
+    (**known != now).then_some(now)
 }
 
 pub(super) fn failed(error: impl std::fmt::Display) -> StartError {
