@@ -63,7 +63,7 @@ pub struct SstableOptions {
     pub row_index_bytes: Option<usize>,
     /// What is told to the log of that which is written.
     pub logged: LoggedThresholds,
-    /// Whether negative local deletion times are damage: [`sstable::Reader::refusing_negative_times`].
+    /// Whether negative local deletion times are damage: [`sstable::reader::Reader::refusing_negative_times`].
     pub refuses_negative_times: bool,
 }
 

@@ -84,7 +84,7 @@ pub(crate) struct Codec {
     pub(crate) clustering: Vec<FieldType>,
     pub(crate) statics: Vec<CodecColumn>,
     pub(crate) regulars: Vec<CodecColumn>,
-    /// See [`crate::Reader::refusing_negative_times`].
+    /// See [`crate::reader::Reader::refusing_negative_times`].
     pub(crate) refuses_negative_times: bool,
 }
 

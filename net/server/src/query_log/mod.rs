@@ -1,7 +1,7 @@
 //! The audit log and the log of full queries: what clients do, for those who must know later.
 //!
 //! `options` says what is kept, `audit` and `full` how it reads, `writer` puts lines into files. A connection that has
-//! answered a request calls [`QueryLogs::note`], if a log is on. `nodetool` switches logs on and off on every core.
+//! answered a request calls `QueryLogs::note`, if a log is on. `nodetool` switches logs on and off on every core.
 //! Tools read the files with [`reader`]; [`logged`] and [`audit::text_of_line`] understand the lines.
 //!
 //! Invariants: passwords are in no line. A log that is off costs one look at a flag.
