@@ -13,7 +13,7 @@ use crate::commitlog::position::{LogPosition, Truncation};
 use crate::commitlog::shard_log::ShardLog;
 use crate::data_directories::DataDirectories;
 use crate::error::Error;
-use crate::sstables::directory::{entries, list, read_sidecar};
+use crate::sstables::directory::{Listed, entries, listed_all, name_of, read_sidecar, sstables_among, together};
 use crate::sstables::log_coverage::LogCoverage;
 use crate::sstables::obsolete_sstables::ObsoleteSstables;
 use crate::sstables::open_sstable::OpenSstable;
@@ -22,34 +22,35 @@ use crate::sstables::{purged_intervals, transaction, truncation_lists};
 use crate::tables::Tables;
 use model::{Home, Table, TableId};
 use runtime::HashSet;
+use runtime::sync::join_all;
 use sstable::{Component, Descriptor};
-use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// Finishes or undoes interrupted transactions in the directories of all tables, including dropped ones. Runs on
 /// shard 0 before any shard loads.
 pub(crate) async fn clean(data: &DataDirectories) -> Result<(), Error> {
-    // Tables and indexes by their place in a data directory: `KEYSPACE/TABLE` or `KEYSPACE/TABLE/.INDEX`.
-    let mut places: BTreeSet<PathBuf> = BTreeSet::new();
-    let roots: Vec<PathBuf> = data.all().iter().map(|data| data.join("data")).collect();
-    for root in &roots {
-        let place = |path: &Path| path.strip_prefix(root).map(Path::to_owned).ok();
-        for keyspace in entries(root).await? {
-            for table in entries(&keyspace).await? {
-                for index in entries(&table).await? {
-                    if index.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with('.')) {
-                        places.extend(place(&index));
-                    }
-                }
-                places.extend(place(&table));
+    // Tables and indexes by their place in a data directory, `KEYSPACE/TABLE` or `KEYSPACE/TABLE/.INDEX`: the
+    // directories of that place, with what is in them.
+    let mut places: BTreeMap<PathBuf, Vec<Listed>> = BTreeMap::new();
+    for root in data.all().iter().map(|data| data.join("data")) {
+        let mut found = |listed: Listed| {
+            if let Ok(place) = listed.directory.strip_prefix(&root) {
+                places.entry(place.to_owned()).or_default().push(listed);
+            }
+        };
+        for keyspace in entries(&root).await? {
+            for table in listed_all(entries(&keyspace).await?).await? {
+                let indexes = table.paths.iter().filter(|path| name_of(path).starts_with('.'));
+                listed_all(indexes.cloned().collect()).await?.into_iter().for_each(&mut found);
+                found(table);
             }
         }
     }
-    for place in places {
-        let directories: Vec<PathBuf> = roots.iter().map(|root| root.join(&place)).collect();
-        transaction::clean(&directories).await?;
+    for directories in places.values() {
+        transaction::clean_listed(directories).await?;
     }
     Ok(())
 }
@@ -71,6 +72,16 @@ pub(crate) struct Loaded {
     pub(crate) unusable: Vec<(PathBuf, Descriptor)>,
 }
 
+/// What is found of one table.
+#[derive(Default)]
+struct Found {
+    opened: Vec<Rc<OpenSstable>>,
+    /// The log records that the SSTables hold.
+    covered: Vec<LogCoverage>,
+    /// SSTables of an index that no shard can use, with their directories.
+    unusable: Vec<(PathBuf, Descriptor)>,
+}
+
 impl Loader<'_> {
     /// Opens the SSTables of tables that were not loaded before, except those that `truncations` cover.
     pub(crate) async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<Loaded, Error> {
@@ -80,45 +91,50 @@ impl Loader<'_> {
             fresh.map(|state| (state.table.clone(), state.home, state.index_of)).collect()
         };
         let mut loaded = Loaded::default();
-        for (table, home, index_of) in &fresh {
-            // A truncation of the base covers its indexes too.
-            let truncated = index_of.unwrap_or(table.id);
-            let truncation = truncations.iter().find(|(id, _)| *id == truncated).map(|(_, truncation)| truncation);
-            let unusable = index_of.is_some().then_some(&mut loaded.unusable);
-            let (opened, covered) = self.load_table(table, *home, truncation, unusable).await?;
-            if let Some(state) = self.tables.borrow_mut().get_mut(&table.id) {
-                state.loaded = true;
-                state.view = Rc::new(state.view.replaced(&[], &opened));
-                state.covered = covered;
+        for some in fresh.chunks(together()) {
+            let loads = some.iter().map(|(table, home, index_of)| {
+                // A truncation of the base covers its indexes too.
+                let truncated = index_of.unwrap_or(table.id);
+                let truncation = truncations.iter().find(|(id, _)| *id == truncated).map(|(_, truncation)| truncation);
+                self.load_table(table, *home, truncation, index_of.is_some())
+            });
+            for ((table, ..), found) in some.iter().zip(join_all(loads.collect()).await) {
+                let found = found?;
+                loaded.unusable.extend(found.unusable);
+                if let Some(state) = self.tables.borrow_mut().get_mut(&table.id) {
+                    state.loaded = true;
+                    state.view = Rc::new(state.view.replaced(&[], &found.opened));
+                    state.covered = found.covered;
+                }
             }
         }
         loaded.bases = fresh.iter().filter(|(.., index_of)| index_of.is_none()).map(|(table, ..)| table.id).collect();
         Ok(loaded)
     }
 
-    /// Opens the SSTables of one table in all data directories and returns them with the log records that they hold.
-    /// For an index, SSTables that no shard can use are added to `unusable`.
+    /// Opens the SSTables of one table in all data directories.
     async fn load_table(
         &self,
         table: &Arc<Table>,
         home: Home,
         truncation: Option<&Truncation>,
-        mut unusable: Option<&mut Vec<(PathBuf, Descriptor)>>,
-    ) -> Result<(Vec<Rc<OpenSstable>>, Vec<LogCoverage>), Error> {
-        let mut loaded = (Vec::new(), Vec::new());
+        is_index: bool,
+    ) -> Result<Found, Error> {
+        let mut found = Found::default();
         let mut names = HashSet::default();
         for directory in self.files.directories_of(table) {
-            let found = list(&directory).await?;
+            let listed = Listed { paths: entries(&directory).await?, directory };
+            let sstables = sstables_among(&listed.paths);
             // Transactions and splits name SSTables without their directory.
-            if let Some(name) = found.keys().find(|name| names.contains(*name)) {
-                let path = directory.join(name.file_name(Component::Data));
+            if let Some(name) = sstables.keys().find(|name| names.contains(*name)) {
+                let path = listed.directory.join(name.file_name(Component::Data));
                 let what = "an SSTable of the table in another data directory has the same name";
                 return Err(Error::Corrupt { path, offset: 0, what });
             }
-            names.extend(found.keys().cloned());
-            self.load_directory(table, home, truncation, &mut unusable, (&directory, found), &mut loaded).await?;
+            names.extend(sstables.keys().cloned());
+            self.load_directory(table, home, truncation, is_index, (&listed, sstables), &mut found).await?;
         }
-        Ok(loaded)
+        Ok(found)
     }
 
     /// The part of [`Loader::load_table`] in one directory, in which SSTables with these components were found.
@@ -127,15 +143,16 @@ impl Loader<'_> {
         table: &Arc<Table>,
         home: Home,
         truncation: Option<&Truncation>,
-        unusable: &mut Option<&mut Vec<(PathBuf, Descriptor)>>,
-        (directory, found): (&Path, BTreeMap<Descriptor, HashSet<Component>>),
-        (opened, covered): &mut (Vec<Rc<OpenSstable>>, Vec<LogCoverage>),
+        is_index: bool,
+        (listed, sstables): (&Listed, BTreeMap<Descriptor, HashSet<Component>>),
+        found: &mut Found,
     ) -> Result<(), Error> {
         let (shard, map) = (self.files.shard, self.files.shard_map);
         let needed = |(_, upper): &(LogPosition, LogPosition)| self.log.old.borrow().is_anything_before(*upper);
-        covered.extend(purged_intervals::load(directory, shard == 0, needed).await?);
-        let taken = truncation_lists::load(directory, truncation, shard == 0).await?;
-        for (descriptor, components) in found {
+        found.covered.extend(purged_intervals::load(&listed.paths, shard == 0, needed).await?);
+        let taken = truncation_lists::load(listed, truncation, shard == 0).await?;
+        let directory = &*listed.directory;
+        for (descriptor, components) in sstables {
             let sidecar = match components.contains(&Component::Helenus) {
                 true => Some(read_sidecar(directory, &descriptor).await?),
                 false => None,
@@ -145,11 +162,9 @@ impl Loader<'_> {
             if owner.is_some_and(|owner| owner != shard) {
                 continue;
             }
-            if owner.is_none()
-                && let Some(unusable) = unusable
-            {
+            if is_index && owner.is_none() {
                 // It has no owner under this shard map. It is left out, and the index is built again.
-                unusable.push((directory.to_owned(), descriptor));
+                found.unusable.push((directory.to_owned(), descriptor));
                 continue;
             }
             let mut sstable = self.files.open(directory, &descriptor, &components, table).await?;
@@ -161,8 +176,8 @@ impl Loader<'_> {
                 self.obsolete.keep(table.id, Rc::new(sstable));
                 continue;
             }
-            covered.extend(coverage);
-            opened.push(Rc::new(sstable));
+            found.covered.extend(coverage);
+            found.opened.push(Rc::new(sstable));
         }
         Ok(())
     }

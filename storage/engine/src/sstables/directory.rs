@@ -6,6 +6,7 @@ use crate::index;
 use model::Table;
 use runtime::HashSet;
 use runtime::file::{list_dir, read_small};
+use runtime::sync::join_all;
 use sstable::sidecar::Sidecar;
 use sstable::{Component, Descriptor};
 use std::collections::BTreeMap;
@@ -14,6 +15,15 @@ use std::path::{Path, PathBuf};
 
 /// The longest `Helenus.db` that is read, bytes: enough for an SSTable of several TiB.
 const SIDECAR_BYTES_MAX: usize = 1 << 30;
+
+/// How many directories all shards of a node list at once: few beside the jobs that may wait for its helper threads.
+const LISTED_TOGETHER_OF_NODE: usize = 64;
+
+/// How many directories a shard lists, or tables it opens, at once. It is worth more than one, because most of that
+/// is waiting for helper threads.
+pub(crate) fn together() -> usize {
+    (LISTED_TOGETHER_OF_NODE / runtime::shard_count().max(1)).clamp(1, 16)
+}
 
 /// The directory of a table's SSTables under one of the node's data directories, as Cassandra names it.
 pub fn directory_of(data: &Path, table: &Table) -> PathBuf {
@@ -28,6 +38,17 @@ pub fn directories_of(data: &DataDirectories, table: &Table) -> Vec<PathBuf> {
     data.all().iter().map(|data| directory_of(data, table)).collect()
 }
 
+/// A directory and the paths that were in it when it was listed.
+pub(crate) struct Listed {
+    pub(crate) directory: PathBuf,
+    pub(crate) paths: Vec<PathBuf>,
+}
+
+/// The file name of a path; empty if it is not UTF-8, as no name of ours.
+pub(crate) fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
 /// The paths in a directory; empty if the directory does not exist.
 pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     match list_dir(directory).await {
@@ -36,22 +57,37 @@ pub(crate) async fn entries(directory: &Path) -> Result<Vec<PathBuf>, Error> {
     }
 }
 
+/// Lists directories; what is none, or does not exist, has no paths.
+pub(crate) async fn listed_all(directories: Vec<PathBuf>) -> Result<Vec<Listed>, Error> {
+    let mut all = Vec::with_capacity(directories.len());
+    for some in directories.chunks(together()) {
+        let found = join_all(some.iter().map(|directory| entries(directory)).collect::<Vec<_>>()).await;
+        for (directory, paths) in some.iter().zip(found) {
+            all.push(Listed { directory: directory.clone(), paths: paths? });
+        }
+    }
+    Ok(all)
+}
+
 /// The SSTables in a table's directory, each with its components; empty if the directory does not exist.
 pub(crate) async fn list(directory: &Path) -> Result<BTreeMap<Descriptor, HashSet<Component>>, Error> {
+    match list_dir(directory).await {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(BTreeMap::new()),
+        listed => Ok(sstables_among(&listed.map_err(Error::Io)?)),
+    }
+}
+
+/// The SSTables among the paths of a directory, each with its components.
+pub(crate) fn sstables_among(paths: &[PathBuf]) -> BTreeMap<Descriptor, HashSet<Component>> {
     let mut found: BTreeMap<Descriptor, HashSet<Component>> = BTreeMap::new();
-    let paths = match list_dir(directory).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        listed => listed.map_err(Error::Io)?,
-    };
     for path in paths {
-        let name = path.file_name().and_then(|name| name.to_str()).and_then(Descriptor::parse);
-        if let Some((descriptor, component)) = name {
+        if let Some((descriptor, component)) = Descriptor::parse(name_of(path)) {
             found.entry(descriptor).or_default().extend(component);
         }
     }
     // An SSTable without Data.db was never complete.
     found.retain(|_, components| components.contains(&Component::Data));
-    Ok(found)
+    found
 }
 
 /// The components of one SSTable in a table's directory; empty if it is not there.

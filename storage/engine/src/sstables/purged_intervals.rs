@@ -9,12 +9,13 @@
 //! CRC-32 of all bytes before it, u32
 //! ```
 
+use super::directory::name_of;
 use super::log_coverage::LogCoverage;
 use super::open_sstable::OpenSstable;
 use crate::commitlog::position::LogPosition;
 use crate::error::Error;
 use model::ShardMap;
-use runtime::file::{list_dir, read_small, remove, replace_small};
+use runtime::file::{read_small, remove, replace_small};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -103,28 +104,23 @@ async fn read(path: &Path) -> Result<Option<LogCoverage>, Error> {
     }
 }
 
-/// The purged intervals of a table, noted by all shards. `needed` says whether a segment of an interval still exists;
-/// with `removes`, files without such an interval are removed.
+/// The purged intervals of a table, noted by all shards in files among `paths`. `needed` says whether a segment of an
+/// interval still exists; with `removes`, files without such an interval are removed.
 pub(crate) async fn load(
-    directory: &Path,
+    paths: &[PathBuf],
     removes: bool,
     needed: impl Fn(&(LogPosition, LogPosition)) -> bool,
 ) -> Result<Vec<LogCoverage>, Error> {
     let mut found = Vec::new();
-    let paths = match list_dir(directory).await {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(found),
-        listed => listed.map_err(Error::Io)?,
-    };
     for path in paths {
-        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
-        if name.strip_prefix(PREFIX).is_none_or(|shard| shard.parse::<u16>().is_err()) {
+        if name_of(path).strip_prefix(PREFIX).is_none_or(|shard| shard.parse::<u16>().is_err()) {
             continue;
         }
-        let Some(purged) = read(&path).await? else { continue };
+        let Some(purged) = read(path).await? else { continue };
         if purged.intervals.iter().any(&needed) {
             found.push(purged);
         } else if removes {
-            match remove(&path).await {
+            match remove(path).await {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(Error::Io(error)),
                 _ => {}
             }

@@ -15,7 +15,7 @@
 //! Invariants: the log is always replaced as a whole, so that it is never torn; cleaning up may be interrupted and
 //! repeated any number of times.
 
-use super::directory::entries;
+use super::directory::{Listed, listed_all, name_of};
 use crate::error::Error;
 use runtime::HashSet;
 use runtime::file::{list_dir, read_small, remove, replace_small, sync_dir};
@@ -238,12 +238,17 @@ async fn read_log(path: &Path) -> Result<TransactionLog, Error> {
 
 /// Finishes or undoes the transactions whose logs are in the directories of a table. Removes nothing else.
 pub async fn clean(directories: &[PathBuf]) -> Result<(), Error> {
-    let mut logs: BTreeMap<OsString, (TransactionLog, Vec<PathBuf>)> = BTreeMap::new();
-    for directory in directories {
-        for path in entries(directory).await? {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+    clean_listed(&listed_all(directories.to_vec()).await?).await
+}
+
+/// As [`clean`], in directories that nobody has changed since they were listed.
+pub(crate) async fn clean_listed(directories: &[Listed]) -> Result<(), Error> {
+    let mut logs: BTreeMap<OsString, (TransactionLog, Vec<&Path>)> = BTreeMap::new();
+    for listed in directories {
+        for path in &listed.paths {
+            let name = name_of(path);
             if name.strip_suffix(".tmp").is_some_and(is_log) {
-                remove_if_there(&path).await.map_err(Error::Io)?;
+                remove_if_there(path).await.map_err(Error::Io)?;
                 continue;
             }
             if !is_log(name) {
@@ -251,7 +256,7 @@ pub async fn clean(directories: &[PathBuf]) -> Result<(), Error> {
             }
             // Logs of one name are one transaction's, and a crash may have kept the last records from some of them.
             let (log_file, paths) = logs.entry(name.into()).or_default();
-            let read = read_log(&path).await?;
+            let read = read_log(path).await?;
             log_file.added.extend(read.added);
             log_file.removed.extend(read.removed);
             log_file.committed |= read.committed;
@@ -261,11 +266,11 @@ pub async fn clean(directories: &[PathBuf]) -> Result<(), Error> {
     for (log_file, paths) in logs.into_values() {
         let gone = if log_file.committed { log_file.removed } else { log_file.added };
         let gone: HashSet<Descriptor> = gone.into_iter().collect();
-        for directory in directories {
-            delete(directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
+        for listed in directories {
+            delete(&listed.directory, |descriptor| gone.contains(descriptor)).await.map_err(Error::Io)?;
         }
         for path in paths {
-            remove_if_there(&path).await.map_err(Error::Io)?;
+            remove_if_there(path).await.map_err(Error::Io)?;
             if let Some(directory) = path.parent() {
                 sync_dir(directory).await.map_err(Error::Io)?;
             }

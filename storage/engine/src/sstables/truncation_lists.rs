@@ -10,7 +10,7 @@
 //!
 //! Invariants: whenever the node crashes, a truncation removes everything that the table had, or nothing.
 
-use super::directory::entries;
+use super::directory::{Listed, entries, name_of};
 use super::open_sstable::OpenSstable;
 use crate::commitlog::position::Truncation;
 use crate::error::Error;
@@ -42,41 +42,40 @@ pub(crate) async fn write(obsolete: &[Rc<OpenSstable>], at_millis: i64) -> Resul
     Ok(())
 }
 
-/// The lists in a directory, with the times of their truncations.
-async fn lists(directory: &Path) -> Result<Vec<(i64, PathBuf)>, Error> {
-    let found = entries(directory).await?.into_iter().filter_map(|path| {
-        let name = path.file_name()?.to_str()?;
-        let millis = name.strip_prefix(PREFIX)?.parse().ok()?;
-        Some((millis, path))
-    });
-    Ok(found.collect())
+/// The lists among the paths of a directory, with the times of their truncations.
+fn lists_among(paths: &[PathBuf]) -> impl Iterator<Item = (i64, &Path)> {
+    paths.iter().filter_map(|path| {
+        let millis = name_of(path).strip_prefix(PREFIX)?.parse().ok()?;
+        Some((millis, path.as_path()))
+    })
 }
 
 /// The foreign SSTables in a table's directory that truncations removed. With `settles`, lists that are no longer
 /// needed are deleted.
 pub(crate) async fn load(
-    directory: &Path,
+    listed: &Listed,
     truncation: Option<&Truncation>,
     settles: bool,
 ) -> Result<HashSet<Descriptor>, Error> {
+    let directory = &*listed.directory;
     let mut taken = HashSet::default();
-    for (millis, path) in lists(directory).await? {
+    for (millis, path) in lists_among(&listed.paths) {
         let mut needed = truncation.is_some_and(|truncation| millis <= truncation.at_millis);
         if needed {
-            let text = match read_small(&path, LIST_BYTES_MAX).await {
+            let text = match read_small(path, LIST_BYTES_MAX).await {
                 // Shard 0 has finished with this list and removed it.
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
                 text => text.map_err(Error::Io)?,
             };
             let text = String::from_utf8_lossy(&text).into_owned();
-            let there = entries(directory).await?;
-            let named: Vec<&str> = text.lines().filter(|line| there.contains(&directory.join(line))).collect();
+            let there = |line: &&str| listed.paths.contains(&directory.join(line));
+            let named: Vec<&str> = text.lines().filter(there).collect();
             needed = !named.is_empty();
             taken
                 .extend(named.into_iter().filter_map(|line| Descriptor::parse(line).map(|(descriptor, _)| descriptor)));
         }
         if settles && !needed {
-            remove(&path).await.map_err(Error::Io)?;
+            remove(path).await.map_err(Error::Io)?;
             sync_dir(directory).await.map_err(Error::Io)?;
         }
     }
@@ -85,8 +84,8 @@ pub(crate) async fn load(
 
 /// Deletes the lists in a directory; the SSTables that they name are gone.
 pub(crate) async fn forget(directory: &Path) -> Result<(), Error> {
-    for (_, path) in lists(directory).await? {
-        remove(&path).await.map_err(Error::Io)?;
+    for (_, path) in lists_among(&entries(directory).await?) {
+        remove(path).await.map_err(Error::Io)?;
     }
     Ok(())
 }
