@@ -1,4 +1,5 @@
-//! Blocking calls on files and directories for command line tools. A shard uses [`crate::file`] instead.
+//! Blocking calls on files and directories, and other programs, for command line tools and helper threads. A shard uses
+//! [`crate::file`] instead.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "the seam itself")]
 
@@ -68,12 +69,24 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// Appends bytes to a file, which is made with its directory if it is not there.
+/// Appends all of these bytes to a file, or none if the disk is full or fails. The file is made with its directory if it
+/// is not there. Nobody else may append to it meanwhile.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;
     }
-    std::fs::OpenOptions::new().create(true).append(true).open(path)?.write_all(bytes)
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    let before = file.metadata()?.len();
+    write_whole(&mut file, bytes, |file| file.set_len(before))
+}
+
+/// Writes all bytes, or takes back what could be written of them.
+fn write_whole<F: Write>(
+    file: &mut F,
+    bytes: &[u8],
+    take_back: impl FnOnce(&mut F) -> io::Result<()>,
+) -> io::Result<()> {
+    file.write_all(bytes).or_else(|error| take_back(file).and(Err(error)))
 }
 
 /// Removes files of a directory whose names begin with `prefix` and a `-` and end with `suffix`, those first that come
@@ -102,11 +115,29 @@ pub fn remove_oldest(directory: &Path, prefix: &str, suffix: &str, bytes_max: u6
     Ok(())
 }
 
-/// Runs a program with its arguments to its end. An exit code other than 0 is an error.
-pub fn run_command(words: &[String]) -> io::Result<()> {
-    let Some((program, arguments)) = words.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
-    let status = std::process::Command::new(program).args(arguments).stdin(std::process::Stdio::null()).status()?;
-    if status.success() { Ok(()) } else { Err(io::Error::other(format!("{program}: {status}"))) }
+/// A program that was started.
+#[derive(Debug)]
+pub struct RunningCommand {
+    program: String,
+    child: std::process::Child,
+}
+
+impl RunningCommand {
+    /// Starts a program with its arguments, without input.
+    pub fn start(words: &[String]) -> io::Result<RunningCommand> {
+        let Some((program, arguments)) = words.split_first() else { return Err(io::ErrorKind::InvalidInput.into()) };
+        let child = std::process::Command::new(program).args(arguments).stdin(std::process::Stdio::null()).spawn()?;
+        Ok(RunningCommand { program: program.clone(), child })
+    }
+
+    /// Whether the program has ended; does not block. An exit code other than 0 is an error.
+    pub fn has_ended(&mut self) -> io::Result<bool> {
+        match self.child.try_wait()? {
+            None => Ok(false),
+            Some(status) if status.success() => Ok(true),
+            Some(status) => Err(io::Error::other(format!("{}: {status}", self.program))),
+        }
+    }
 }
 
 /// Waits for a time.
@@ -158,7 +189,49 @@ mod tests {
         assert_eq!(list(&directory).expect("listed").len(), 1, "files of others stay");
         std::fs::remove_dir_all(&directory).expect("removed");
         remove_oldest(&directory, "fql", ".jsonl", 0).expect("nothing to remove");
-        assert!(run_command(&["true".into()]).is_ok() && run_command(&["false".into()]).is_err());
-        assert!(run_command(&[]).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_appended_whole_is_taken_back() {
+        struct FullDisk(Vec<u8>);
+        impl Write for FullDisk {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                match bytes.len().min(8 - self.0.len()) {
+                    0 => Err(io::ErrorKind::StorageFull.into()),
+                    some => self.0.write(&bytes[..some]),
+                }
+            }
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let mut disk = FullDisk(b"12345".to_vec());
+        let take_back = |disk: &mut FullDisk| {
+            disk.0.truncate(5);
+            Ok(())
+        };
+        let refused = write_whole(&mut disk, b"6789", take_back).expect_err("full");
+        assert_eq!((refused.kind(), &*disk.0), (io::ErrorKind::StorageFull, &b"12345"[..]));
+        write_whole(&mut disk, b"678", take_back).expect("room");
+        assert_eq!(disk.0, b"12345678");
+    }
+
+    #[test]
+    fn a_command_runs_beside_its_starter() {
+        let words = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let end = |mut command: RunningCommand| loop {
+            match command.has_ended() {
+                Ok(false) => std::thread::yield_now(),
+                ended => return ended,
+            }
+        };
+        assert!(end(RunningCommand::start(&words("true")).expect("starts")).expect("0"));
+        let failed = end(RunningCommand::start(&words("false")).expect("starts")).expect_err("1");
+        assert_eq!(failed.to_string(), "false: exit status: 1");
+        let mut lasting = RunningCommand::start(&words("sleep 60")).expect("starts");
+        assert!(!lasting.has_ended().expect("runs"));
+        lasting.child.kill().expect("killed");
+        end(lasting).expect_err("a signal");
+        assert!(RunningCommand::start(&[]).is_err());
     }
 }

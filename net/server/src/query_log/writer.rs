@@ -9,9 +9,11 @@
 //! log of the node says so, at most once in [`TOLD_AGAIN`].
 
 use crate::query_log::options::{LogFiles, RollCycle};
+use runtime::blocking::RunningCommand;
 use runtime::sync::{Condition, Either, Latch, race};
 use runtime::{Class, Instant};
 use std::cell::{Cell, RefCell};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
@@ -20,6 +22,8 @@ use std::time::Duration;
 const TOLD_AGAIN: Duration = Duration::from_secs(60);
 /// Pause before a command that has failed is tried again, as in Cassandra.
 const ARCHIVE_RETRY: Duration = Duration::from_secs(300);
+/// How often it is checked whether a command has ended.
+const COMMAND_CHECK: Duration = Duration::from_millis(100);
 /// Pause before an append that found too much work waiting is tried again.
 const APPEND_RETRY: Duration = Duration::from_millis(5);
 
@@ -169,10 +173,8 @@ impl LineWriter {
         let shown = path.display().to_string();
         let command = self.options.archive_command.replace("%path", &shown);
         for _ in 0..=self.options.max_archive_retries {
-            let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
-            match runtime::calculate(move || runtime::blocking::run_command(&words)).await {
-                Ok(Ok(())) => return,
-                Ok(Err(error)) => tracing::error!("Got error archiving {shown}, retrying in 5 minutes: {error}"),
+            match run(&command).await {
+                Ok(()) => return,
                 Err(error) => tracing::error!("Got error archiving {shown}, retrying in 5 minutes: {error}"),
             }
             if let Either::Left(()) = race(self.stopped.wait(), runtime::sleep(ARCHIVE_RETRY)).await {
@@ -181,6 +183,16 @@ impl LineWriter {
         }
         tracing::error!("Max retries {} reached for {shown}, leaving on disk", self.options.max_archive_retries);
     }
+}
+
+/// Runs a command to its end. It may take as long as it likes: no thread waits for it.
+async fn run(command: &str) -> io::Result<()> {
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    let mut running = runtime::calculate(move || RunningCommand::start(&words)).await??;
+    while !running.has_ended()? {
+        runtime::sleep(COMMAND_CHECK).await;
+    }
+    Ok(())
 }
 
 /// What the names of the files of this core end with.
