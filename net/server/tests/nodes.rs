@@ -10,6 +10,8 @@ mod events;
 mod failures;
 #[path = "nodes/joining.rs"]
 mod joining;
+#[path = "nodes/memory.rs"]
+mod memory;
 #[path = "nodes/repairs.rs"]
 mod repairs;
 #[path = "nodes/stuck.rs"]

@@ -14,7 +14,7 @@ use openraft::rt::WatchReceiver;
 use runtime::Instant;
 use runtime::sync::{Either, race};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 use uuid::Uuid;
 
@@ -22,7 +22,24 @@ use uuid::Uuid;
 #[derive(Clone)]
 pub struct Group(Rc<Member>);
 
+/// A member that whoever holds this does not keep alive.
+#[derive(Clone)]
+pub struct WeakGroup(Weak<Member>);
+
+impl WeakGroup {
+    /// The member, unless it is gone.
+    pub fn upgrade(&self) -> Option<Group> {
+        self.0.upgrade().map(Group)
+    }
+}
+
 impl Group {
+    /// A handle for what the store, the transport or the state machine of this member refer to: it does not keep the
+    /// member alive, which keeps them.
+    pub fn downgrade(&self) -> WeakGroup {
+        WeakGroup(Rc::downgrade(&self.0))
+    }
+
     /// Starts the member with what `store` holds. With an empty store it belongs to no group: it waits for
     /// [`Group::create`], or for the leader of a group that has added it.
     ///

@@ -40,7 +40,7 @@ mod voters;
 
 pub use config::{Config, Timings};
 pub use error::ProposeError;
-pub use group::Group;
+pub use group::{Group, WeakGroup};
 pub use limits::{ANSWER_BYTES_MAX, COMMAND_BYTES_MAX, MEMBERS_MAX, MESSAGE_BYTES_MAX, SNAPSHOT_BYTES_MAX};
 pub use ports::{LogStore, Record, StateMachine, StoreError, Stored, Transport, Unreachable};
 pub use status::Status;

@@ -22,7 +22,7 @@ use model::key::IGNORE_MSB;
 use runtime::{Accepted, Instant};
 use shard::{
     LaneCounts, PeerCall, PeerFailure, PeerLane, PeerTraffic, Peers, Presence, PresenceCheck, Shard, TrafficCounts,
-    Verb,
+    Verb, WeakShard,
 };
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -69,7 +69,7 @@ impl NodeLinks {
         };
         let options = Options { source: Some(config.listen_address), ..options.clone() };
         let requests = Requests {
-            shard: shard.clone(),
+            shard: shard.downgrade(),
             gossip: self.gossip.clone(),
             encryption: node.server_encryption.internode,
             binding: self.binding.clone(),
@@ -317,7 +317,8 @@ fn is_gossip(verb: u8) -> bool {
 
 /// What serves the messages of other nodes on one core.
 struct Requests {
-    shard: Shard,
+    /// The shard owns the links, and these own this.
+    shard: WeakShard,
     gossip: Rc<OnceCell<Weak<Gossip>>>,
     encryption: InternodeEncryption,
     binding: Rc<CertificateBinding>,
@@ -325,10 +326,11 @@ struct Requests {
 
 impl Handler for Requests {
     fn encrypts_to(&self, to: SocketAddr) -> bool {
-        let topology = self.shard.topology();
+        let Some(shard) = self.shard.upgrade() else { return self.encryption != InternodeEncryption::None };
+        let topology = shard.topology();
         // Where a node is that is not known yet, a seed for one, counts as elsewhere.
         let peer = topology.nodes().iter().find(|node| node.address == to);
-        let config = self.shard.node_config();
+        let config = shard.node_config();
         let is_in_center = peer.is_some_and(|node| node.data_center == config.data_center);
         let is_in_rack = is_in_center && peer.is_some_and(|node| node.rack == config.rack);
         match self.encryption {
@@ -341,13 +343,16 @@ impl Handler for Requests {
 
     fn accept_peer(&self, peer: &PeerIdentity) -> Result<(), Refusal> {
         let host_id = peer.identity.host_id;
-        if host_id == self.shard.host_id() {
+        let Some(shard) = self.shard.upgrade() else {
+            return Err(Refusal { reason: RefusalReason::Other, text: "this node is stopping".into() });
+        };
+        if host_id == shard.host_id() {
             let text = format!("/{} has host id {host_id} of the node that it talks to", peer.identity.address);
             return Err(Refusal { reason: RefusalReason::Other, text });
         }
         // Whoever is dialled is to be the member that has the address. A connection that comes in tells nothing by its
         // socket: that of a node that joins in the place of a member must be answered.
-        let topology = self.shard.topology();
+        let topology = shard.topology();
         let expected = topology.nodes().iter().find(|node| node.address == peer.socket);
         if let Some(expected) = expected.filter(|node| node.host_id != host_id) {
             let text = format!("/{} has host id {host_id}, not {}", peer.socket, expected.host_id);
@@ -355,7 +360,7 @@ impl Handler for Requests {
         }
         let member = topology.nodes().iter().find(|node| node.host_id == host_id);
         self.binding.check(&peer.identity, &peer.certificates, member.map(|node| node.address))?;
-        if self.shard.has_left(host_id) {
+        if shard.has_left(host_id) {
             let text = format!("node {host_id} has left the cluster");
             return Err(Refusal { reason: RefusalReason::Left, text });
         }
@@ -369,7 +374,8 @@ impl Handler for Requests {
             runtime::spawn(async move { gossip.received(from, &body) });
             return;
         }
-        let (shard, from, body) = (self.shard.clone(), from.identity.host_id, body.to_vec());
+        let Some(shard) = self.shard.upgrade() else { return reply.refuse() };
+        let (from, body) = (from.identity.host_id, body.to_vec());
         runtime::spawn(async move {
             match shard.serve_peer(from, verb, body).await {
                 Ok(answer) => reply.send(&answer),

@@ -23,8 +23,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Keeps the group as it should be while this node leads it, until the node stops.
-pub(crate) async fn keep(shard: Shard) {
-    let Some(group) = shard.metadata().group().cloned() else { return };
+pub(crate) async fn keep(shard: Shard, group: Group) {
     while !shard.store().is_closing() {
         let metadata = shard.metadata().current();
         let mut is_arranged = true;

@@ -96,7 +96,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     let config = Config { me: shard.host_id(), timings: Timings::default() };
     let (log, transport) = (TableLog::new(shard.clone()), PeerTransport::new(shard.clone()));
     let group = Group::start(config, log, transport, Machine::new(shard.clone())).await.map_err(failed)?;
-    shard.metadata().open(group);
+    shard.metadata().open(&group);
     let metadata = shard.metadata().current();
     if metadata.cluster_id.is_nil() {
         if !must_join {
@@ -105,7 +105,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     } else if metadata.members.len() == 1 {
         announce_restart(shard).await.map_err(|error| StartError::Failed(format!("{error:?}")))?;
     }
-    runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, super::group_members::keep(shard.clone(), group));
     runtime::spawn_in(Class::Background, owed_truncations::keep_told(shard.clone()));
     runtime::spawn_in(Class::Background, super::joining::keep_telling(shard.clone()));
     runtime::spawn_in(Class::Background, super::receiving::keep(shard.clone()));

@@ -5,7 +5,7 @@
 //! future that makes it ([`MetadataLog::expect_own`]) instead of learning the change from its rows.
 
 use cluster::metadata::{Command, MemberState, Metadata, Rejected};
-use consensus::{Group, ProposeError};
+use consensus::{Group, ProposeError, WeakGroup};
 use model::Failure;
 use runtime::Instant;
 use runtime::gate::{Permit, Semaphore};
@@ -24,7 +24,8 @@ pub(crate) type Making = Pin<Box<dyn Future<Output = Result<(), Failure>>>>;
 pub(crate) struct MetadataLog {
     current: RefCell<Rc<Metadata>>,
     applied: Condition,
-    group: OnceCell<Group>,
+    /// The group refers to the shard, which owns this, so a task owns the group.
+    group: OnceCell<WeakGroup>,
     /// One permit: one proposal of a DDL statement at a time.
     proposals: Semaphore,
     /// Changes of the schema that this node has proposed, by the version that they make.
@@ -109,14 +110,14 @@ impl MetadataLog {
         self.applied.wait(|| is_so(&self.current.borrow()).then_some(())).await;
     }
 
-    /// The group that agrees on the metadata; `None` before the node has opened its log.
-    pub(crate) fn group(&self) -> Option<&Group> {
-        self.group.get()
+    /// The group that agrees on the metadata; `None` before the node has opened its log, and when it stops.
+    pub(crate) fn group(&self) -> Option<Group> {
+        self.group.get().and_then(WeakGroup::upgrade)
     }
 
-    /// Takes part in `group` from now on. To be called once.
-    pub(crate) fn open(&self, group: Group) {
-        let is_first = self.group.set(group).is_ok();
+    /// Takes part in `group` from now on, for as long as somebody keeps it. To be called once.
+    pub(crate) fn open(&self, group: &Group) {
+        let is_first = self.group.set(group.downgrade()).is_ok();
         debug_assert!(is_first, "the log is opened once");
     }
 
@@ -153,7 +154,7 @@ impl MetadataLog {
 
     /// Proposes a change. Returns its epoch once the cluster has agreed on it, which this node may not have heard yet.
     pub(crate) async fn agree(&self, command: &Command, deadline: Instant) -> Result<u64, ProposalError> {
-        let Some(group) = self.group.get() else {
+        let Some(group) = self.group() else {
             return Err(ProposalError::NotMade("This node has not joined the cluster yet".into()));
         };
         let (epoch, answer) = group.propose(command.encode(), deadline).await.map_err(|error| {

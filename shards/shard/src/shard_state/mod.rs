@@ -68,7 +68,7 @@ use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
 use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use streams::Streams;
 use truncations::Truncations;
@@ -82,6 +82,19 @@ const VALIDATIONS_MAX: u64 = 2;
 #[derive(Clone)]
 pub struct Shard {
     inner: Rc<Inner>,
+}
+
+/// A shard that whoever holds this does not keep alive: what the shard itself owns refers back to it so.
+#[derive(Clone)]
+pub struct WeakShard {
+    inner: Weak<Inner>,
+}
+
+impl WeakShard {
+    /// The shard, unless it is gone.
+    pub fn upgrade(&self) -> Option<Shard> {
+        self.inner.upgrade().map(|inner| Shard { inner })
+    }
 }
 
 /// A shard's state.
@@ -157,6 +170,11 @@ pub(crate) struct Parts {
 }
 
 impl Shard {
+    /// A handle that does not keep the shard alive.
+    pub fn downgrade(&self) -> WeakShard {
+        WeakShard { inner: Rc::downgrade(&self.inner) }
+    }
+
     /// The schema that this shard serves.
     pub fn schema(&self) -> Arc<Schema> {
         self.inner.schema.current()
