@@ -9,6 +9,8 @@
 //!    answered yet, and saw what the answer says. If none is left, no order explains the answers.
 //! 4. An operation that failed for certain has taken effect in no possibility. One with an unknown fate stays open
 //!    until the node has restarted and answered about the partition: if it has not taken effect by then, it never will.
+//!    It is closed as well once it has taken effect in every possibility, or once what it expects of a register is neither
+//!    there in any possibility nor written by an open operation: then it changes nothing any more.
 //! 5. What an operation with an unknown fate saw is not kept, because nobody is told. Of two possibilities that differ
 //!    by such operations alone, the one in which fewer have taken effect allows whatever the other allows, and stands
 //!    for both.
@@ -275,6 +277,7 @@ impl Partition {
         if own.epoch == self.epoch {
             self.forget_lost();
         }
+        while self.forget_idle() {}
         Ok(())
     }
 
@@ -286,13 +289,47 @@ impl Partition {
 
     /// Closes unknown operations from before the last restart: they have taken effect by now or never will.
     fn forget_lost(&mut self) {
-        let lost: Vec<OperationId> =
-            self.open.iter().filter(|(_, open)| open.unknown && open.epoch < self.epoch).map(|(id, _)| *id).collect();
-        if lost.is_empty() {
-            return;
+        let epoch = self.epoch;
+        self.forget(|_, open| open.epoch < epoch);
+    }
+
+    /// Closes unknown operations that have taken effect in every possibility, and those that expect what no register will
+    /// ever hold again. Returns whether there were any: what they would have written cannot be expected any more either.
+    fn forget_idle(&mut self) -> bool {
+        if !self.open.values().any(|open| open.unknown) {
+            return false;
         }
-        self.open.retain(|id, _| !lost.contains(id));
-        self.change_each(|possibility| possibility.spent.retain(|id| !lost.contains(id)));
+        let mut reachable: [BTreeSet<Option<i64>>; REGISTERS] = Default::default();
+        for possibility in &self.possibilities {
+            for (values, value) in reachable.iter_mut().zip(possibility.known.state) {
+                values.insert(value);
+            }
+        }
+        for (register, value) in self.open.values().flat_map(|open| &open.operation.writes) {
+            reachable[*register].insert(*value);
+        }
+        let Some((first, others)) = self.possibilities.split_first() else { return false };
+        let in_all = |id: &&OperationId| others.iter().all(|other| other.spent.contains(id));
+        let settled: BTreeSet<OperationId> = first.spent.iter().filter(in_all).copied().collect();
+        self.forget(|id, open| {
+            let is_idle = open.operation.expects.iter().any(|(register, expected)| match expected {
+                Expected::Value(value) => !reachable[*register].contains(value),
+                Expected::Some => reachable[*register].iter().all(Option::is_none),
+            });
+            is_idle || settled.contains(id)
+        })
+    }
+
+    /// Closes the unknown operations that `is_over` selects. Returns whether there are any.
+    fn forget(&mut self, is_over: impl Fn(&OperationId, &Open) -> bool) -> bool {
+        let over: BTreeSet<OperationId> =
+            self.open.iter().filter(|(id, open)| open.unknown && is_over(id, open)).map(|(id, _)| *id).collect();
+        if over.is_empty() {
+            return false;
+        }
+        self.open.retain(|id, _| !over.contains(id));
+        self.change_each(|possibility| possibility.spent.retain(|id| !over.contains(id)));
+        true
     }
 }
 
@@ -375,6 +412,26 @@ mod tests {
         }
         assert_eq!(partition.possibilities.len(), 1, "{:?}", partition.possibilities);
         assert!(read(&mut partition, Some(3)).is_err(), "it has taken effect once");
+    }
+
+    #[test]
+    fn what_expects_a_value_that_never_comes_again_is_closed() {
+        let mut partition = Partition::default();
+        let first = partition.begin(cas(0, None, 1));
+        partition.finish(first, answer(true, &[])).expect("possible");
+        // The second and the third could follow each other; the last one waits for a deletion.
+        let deletes = Operation { expects: vec![(0, Expected::Some)], writes: vec![(0, None)] };
+        for operation in [cas(0, Some(1), 2), cas(0, Some(2), 3), cas(0, None, 5), deletes] {
+            let id = partition.begin(operation);
+            partition.finish(id, Ending::Unknown).expect("possible");
+        }
+        assert_eq!(partition.undecided(), 4);
+        let other = partition.begin(cas(0, Some(1), 4));
+        assert_eq!(partition.finish(other, answer(true, &[])), Ok(()));
+        assert_eq!(partition.undecided(), 2);
+        assert_eq!(read(&mut partition, Some(5)), Ok(()), "after the deletion");
+        assert_eq!(partition.undecided(), 0, "both have taken effect");
+        assert!(read(&mut partition, Some(3)).is_err());
     }
 
     #[test]
