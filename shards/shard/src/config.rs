@@ -3,8 +3,10 @@
 //! Field comments name the option of `cassandra.yaml` that a field is read from.
 
 mod access;
+mod timeouts;
 
 pub use access::{AccessOptions, Authenticator, CidrMode};
+pub use timeouts::Timeouts;
 
 use crate::guards::batches::BatchThresholds;
 use crate::guards::disk_usage::DiskThresholds;
@@ -109,6 +111,8 @@ pub struct Config {
     pub cas_contention_timeout: Duration,
     /// `truncate_request_timeout`.
     pub truncate_timeout: Duration,
+    /// `request_timeout`: how long the cluster may take to agree on a change of the schema.
+    pub request_timeout: Duration,
     /// `slow_query_log_timeout`: requests that take this long are logged; `None`, which 0 stands for: none.
     pub slow_query_timeout: Option<Duration>,
     /// `auto_snapshot`: whether dropped and truncated tables are kept as snapshots.
@@ -299,6 +303,7 @@ impl Default for Config {
             counter_write_timeout: Duration::from_secs(5),
             cas_contention_timeout: Duration::from_millis(1800),
             truncate_timeout: Duration::from_secs(60),
+            request_timeout: Duration::from_secs(10),
             slow_query_timeout: Some(Duration::from_millis(500)),
             auto_snapshot: true,
             auto_snapshot_ttl: None,

@@ -52,7 +52,9 @@ mod verbs;
 mod virtual_tables;
 
 pub use cluster::repair::session::SessionState;
-pub use config::{AccessOptions, Authenticator, CidrMode, Config, HintOptions, ReplaceAddress, StreamOptions};
+pub use config::{
+    AccessOptions, Authenticator, CidrMode, Config, HintOptions, ReplaceAddress, StreamOptions, Timeouts,
+};
 pub use cql::{with_masked_passwords, without_passwords};
 pub use engine::RepairSet;
 pub use guards::batches::BatchThresholds;

@@ -123,6 +123,8 @@ verbs! {
     RepairAdd = 0x6b, "REPAIR_ADD_REQ";
     /// Take part in a session of incremental repair.
     RepairSession = 0x6c, "REPAIR_SESSION_REQ";
+    /// Finish the changes that rounds of Paxos have left unfinished in a range.
+    PaxosCleanup = 0x6d, "PAXOS2_CLEANUP_REQ";
 }
 
 impl Verb {

@@ -264,6 +264,9 @@ fn mistakes_need_no_node() {
         "listcidrgroups",
         "reloadcidrgroupscache",
         "updatecidrgroup",
+        "gettimeout",
+        "settimeout",
+        "relocatesstables",
     ] {
         let (exit, out, _) = run(&["help", command]);
         assert_eq!((exit, out), (0, recorded(&format!("help/{command}"))));

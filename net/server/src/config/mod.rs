@@ -405,6 +405,7 @@ impl Given {
                 .unwrap_or(default.counter_write_timeout),
             cas_contention_timeout: self.timeout("cas_contention_timeout")?.unwrap_or(default.cas_contention_timeout),
             truncate_timeout: self.timeout("truncate_request_timeout")?.unwrap_or(default.truncate_timeout),
+            request_timeout: self.timeout("request_timeout")?.unwrap_or(default.request_timeout),
             slow_query_timeout: match self.duration("slow_query_log_timeout")? {
                 None => default.slow_query_timeout,
                 Some(timeout) => Some(timeout).filter(|timeout| !timeout.is_zero()),

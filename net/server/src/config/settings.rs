@@ -138,6 +138,7 @@ impl Config {
             ("counter_write_request_timeout", node.counter_write_timeout),
             ("cas_contention_timeout", node.cas_contention_timeout),
             ("truncate_request_timeout", node.truncate_timeout),
+            ("request_timeout", node.request_timeout),
         ];
         for (name, timeout) in timeouts {
             set(name, millis(timeout));

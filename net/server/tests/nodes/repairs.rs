@@ -90,27 +90,36 @@ fn what_a_node_has_missed_is_repaired_and_told() {
         while tool(ONE, "status", &[], &[]).await.contains("DN") {
             runtime::sleep(Duration::from_millis(500)).await;
         }
-        let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
+        // Of rounds of Paxos nothing is unfinished, and data is left as it is.
+        let (exit, lines, error) = repair(ONE, &["-paxos-only"], &["k"]).await;
         assert_eq!((exit, &*error, lines.len()), (0, "", 6), "{lines:?}");
+        assert!(lines[0].ends_with("repairPaxos: true, paxosOnly: true)"), "{lines:?}");
+        assert!(query(&mut three, "SELECT b FROM k.t").await.rows.is_empty());
+        let (exit, lines, error) = repair(ONE, &["-full", "-skip-paxos"], &["k"]).await;
+        assert_eq!((exit, &*error, lines.len()), (0, "", 6), "{lines:?}");
+        assert!(lines[0].ends_with("repairPaxos: false, paxosOnly: false)"), "{lines:?}");
         assert!(lines[1].starts_with("Repair session ") && lines[1].ends_with(" finished (progress: 57%)"));
         assert_eq!(query(&mut three, "SELECT b FROM k.t").await.rows, [[Some(2_i32.to_be_bytes().to_vec())]]);
 
         let mut one = client(ONE).await;
         let of = "FROM system_distributed.repair_history WHERE keyspace_name = 'k' AND columnfamily_name = 't'";
-        assert_eq!(texts(&mut one, &format!("SELECT status {of}")).await, ["SUCCESS"]);
+        assert_eq!(texts(&mut one, &format!("SELECT status {of}")).await, ["SUCCESS"; 2]);
         let parents = "SELECT exception_message FROM system_distributed.parent_repair_history";
         let mut ends = texts(&mut one, parents).await;
         ends.sort_unstable();
-        assert_eq!(ends, [format!("Endpoint not alive: /{}", at(THREE, 7000)), "null".into(), "null".into()]);
+        assert_eq!(
+            ends,
+            [format!("Endpoint not alive: /{}", at(THREE, 7000)), "null".into(), "null".into(), "null".into()]
+        );
         let of_k = "SELECT status FROM system_views.repairs WHERE keyspace_name = 'k' ALLOW FILTERING";
         let statuses = texts(&mut one, of_k).await;
-        assert_eq!(statuses.len(), 2);
+        assert_eq!(statuses.len(), 3);
         assert!(statuses.contains(&"failure".into()) && statuses.contains(&"success".into()), "{statuses:?}");
         for table in ["repair_sessions", "repair_jobs"] {
-            assert_eq!(texts(&mut one, &format!("SELECT status FROM system_views.{table}")).await, ["success"; 2]);
+            assert_eq!(texts(&mut one, &format!("SELECT status FROM system_views.{table}")).await, ["success"; 3]);
         }
         let part = "SELECT success_message FROM system_views.repair_participates";
-        assert_eq!(texts(&mut one, part).await, ["Repair completed successfully"; 2]);
+        assert_eq!(texts(&mut one, part).await, ["Repair completed successfully"; 3]);
     });
 }
 

@@ -2,6 +2,7 @@
 
 use model::token::RingPosition;
 use model::{Partitioner, RingToken, Token, TokenRange};
+use std::collections::BTreeMap;
 
 /// Most leaves of a tree.
 pub const LEAVES_MAX: u16 = 4096;
@@ -101,6 +102,15 @@ impl Tree {
     fn sum(&self, leaf: u16) -> u64 {
         self.sums.get(usize::from(leaf)).copied().unwrap_or(0)
     }
+}
+
+/// In how many leaves each two of the trees differ, by their places; those that are equal are left out.
+pub fn differing_pairs(leaves: &Leaves, trees: &[Tree]) -> BTreeMap<(usize, usize), u64> {
+    let pairs = (0..trees.len()).flat_map(|one| (one + 1..trees.len()).map(move |other| (one, other)));
+    let count = |(one, other): (usize, usize)| {
+        (0..leaves.count).filter(|leaf| trees[one].sum(*leaf) != trees[other].sum(*leaf)).count() as u64
+    };
+    pairs.map(|pair| (pair, count(pair))).filter(|(_, count)| *count > 0).collect()
 }
 
 /// The leaves in which some of the trees differ, ascending.

@@ -39,6 +39,8 @@ pub mod features {
     pub const COLUMN_MASKS: u64 = 1 << 13;
     /// It sets data apart for incremental repairs, and compares sets of SSTables alone.
     pub const INCREMENTAL_REPAIRS: u64 = 1 << 14;
+    /// It finishes what rounds of Paxos have left unfinished in a range.
+    pub const PAXOS_REPAIRS: u64 = 1 << 15;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -49,7 +51,8 @@ pub mod features {
         | RELOCATIONS
         | JOINT_REMOVALS
         | COLUMN_MASKS
-        | INCREMENTAL_REPAIRS;
+        | INCREMENTAL_REPAIRS
+        | PAXOS_REPAIRS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -155,7 +155,7 @@ impl BatchLog {
             }
             let mut body = Head { epoch: topology.epoch() }.body(0);
             push_id(&mut body, id);
-            let asked = Asked::new(&topology, keeper.node, shard.config().write_timeout);
+            let asked = Asked::new(&topology, keeper.node, shard.timeouts().write);
             drop(asked.call(&shard, Verb::BatchRemove, &body));
         }
     }

@@ -89,7 +89,7 @@ async fn keep(shard: Shard) {
 
 /// The age from which on a batch is applied by those who keep it.
 fn age_min(shard: &Shard) -> Duration {
-    2 * shard.config().write_timeout + removal_delay(shard)
+    2 * shard.timeouts().write + removal_delay(shard)
 }
 
 fn micros(time: Duration) -> i64 {
@@ -147,7 +147,7 @@ async fn bring(shard: &Shard, mutation: &Mutation, written_at: i64) -> bool {
     let Some(placement) = table.and_then(|table| shard.placement_of(&table).ok()) else { return true };
     let topology = placement.keyspace().topology().clone();
     let body = mutation_body(&topology, mutation.bytes());
-    let deadline = runtime::now().after(shard.config().write_timeout);
+    let deadline = runtime::now().after(shard.timeouts().write);
     let (topology, body) = (&topology, &body);
     let write = |replica: Replica| async move {
         if replica.node == topology.here() {
@@ -165,7 +165,7 @@ async fn bring(shard: &Shard, mutation: &Mutation, written_at: i64) -> bool {
             return true;
         }
         match missed(shard, topology.node(replica.node), mutation.bytes(), written_at) {
-            Some(kept) => runtime::timeout(shard.config().write_timeout, kept.on_disk()).await.is_some(),
+            Some(kept) => runtime::timeout(shard.timeouts().write, kept.on_disk()).await.is_some(),
             None => false,
         }
     };

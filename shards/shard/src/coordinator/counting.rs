@@ -88,7 +88,7 @@ async fn lead(
         }
         None => return Err(planned.plan.expired()),
     };
-    let left = deadline.since(runtime::now()).min(shard.config().write_timeout);
+    let left = deadline.since(runtime::now()).min(shard.timeouts().write);
     let counted = Routed { mutation: counted, table, counts: true };
     replication::replicate_counted(shard, counted, planned, left).await
 }

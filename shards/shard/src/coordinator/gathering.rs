@@ -52,7 +52,7 @@ impl Patience {
     /// Until `deadline`, and as `speculative_retry` of the table says.
     pub(crate) fn of_table(shard: &Shard, table: &Table, deadline: Instant) -> Patience {
         // There must be time left for the answer of one more replica.
-        let latency_max = shard.config().read_timeout / 2;
+        let latency_max = shard.timeouts().read / 2;
         let delay = shard.metrics().read_patience(table, latency_max);
         Patience { deadline, late_at: delay.map(|delay| runtime::now().after(delay)) }
     }

@@ -49,7 +49,7 @@ impl Reconciling<'_> {
         }
         let metrics = self.shard.metrics();
         metrics.reads_repaired.increment();
-        let delay = metrics.repair_patience(self.table, self.shard.config().write_timeout / 2);
+        let delay = metrics.repair_patience(self.table, self.shard.timeouts().write / 2);
         let late_at = delay.map(|delay| runtime::now().after(delay));
         let repairs = partitions.iter().map(|repairs| self.repair_partition(read, repairs, late_at));
         join_all(repairs.collect()).await.into_iter().collect()

@@ -9,12 +9,12 @@
 //! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
 
 use crate::messages::data::{FragmentRequest, PaxosAnswer, ReadReply, ReadRequest};
-use crate::messages::repair::{SessionRequest, Validation, ValidationRequest, Wanted};
+use crate::messages::repair::{Finished, SessionRequest, UnfinishedRequest, Validation, ValidationRequest, Wanted};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos;
-use crate::peer::{digests, reads, repair_sessions, repairs, rows};
+use crate::peer::{digests, reads, repair_sessions, repairs, rows, unfinished};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
@@ -167,6 +167,17 @@ impl Asked {
             Some(set) => self.of_set(shard, set, verb, |out| repairs::push(out, request)).await?,
         };
         read_result(verb, &answer, |result| repairs::decode_answer(shard.partitioner(), result, request))
+    }
+
+    /// Has the node finish what rounds of Paxos have left unfinished in a range.
+    pub(crate) async fn finish_proposals(
+        &self,
+        shard: &Shard,
+        request: &UnfinishedRequest,
+    ) -> Result<Finished, Failure> {
+        let verb = Verb::PaxosCleanup;
+        let answer = self.once(shard, verb, REQUEST_BYTES, |out| unfinished::push(out, request)).await?;
+        read_result(verb, &answer, |result| unfinished::decode_answer(shard.partitioner(), result))
     }
 
     /// Reads the fragments that one set of the SSTables of this node alone has of a partition.

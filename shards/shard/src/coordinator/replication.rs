@@ -157,7 +157,7 @@ pub(super) async fn write_missed(
         table,
         write_type: WriteType::Simple,
         planned,
-        deadline: runtime::now().after(shard.config().write_timeout),
+        deadline: runtime::now().after(shard.timeouts().write),
         written_at,
         kind: Kind::Mutation,
         body,

@@ -33,9 +33,6 @@ use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// How long the cluster may take to agree on a proposal: `request_timeout`. A statement looks at a schema that others
-/// change before it for as long.
-const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long this node may take to make a change that the cluster has agreed on, before the client is told that the
 /// outcome is not known.
 const MAKING_TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,7 +46,8 @@ pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Fai
     let shard = shard.clone();
     runtime::spawn(async move {
         let _proposal = shard.metadata().begin_proposal().await;
-        let last_look = runtime::now().after(AGREEMENT_TIMEOUT);
+        // A statement looks at a schema that others change before it for as long as the cluster may take to agree.
+        let last_look = runtime::now().after(shard.timeouts().misc);
         loop {
             let (step, update, warnings) = match work_out(&shard, &define).await? {
                 Some(found) => found,
@@ -200,7 +198,7 @@ async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Prop
     own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
     shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));
-    let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+    let deadline = runtime::now().after(shard.timeouts().misc);
     let command = command_of(shard, &step_after, &before, update);
     match shard.metadata().propose(&command, deadline).await {
         Ok(epoch) => match &*own.result.borrow() {

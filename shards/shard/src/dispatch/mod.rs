@@ -17,7 +17,7 @@ use crate::operations::{hints, membership, metrics_gathering, splits, table_verb
 use crate::planning::prepared;
 use crate::ports::Unreadable;
 use crate::repair;
-use crate::replica::{self, batches, counters, fragments, list_reads, validation};
+use crate::replica::{self, batches, counters, fragments, list_reads, unfinished, validation};
 use crate::shard_state::{Handlers, Shard};
 use crate::stream;
 use crate::virtual_tables;
@@ -110,6 +110,9 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         }
         Request::Validate(request) => {
             Reply::Validated(Box::pin(validation::validate(shard, *request)).await.map(Box::new))
+        }
+        Request::ListUnfinished(request) => {
+            Reply::Unfinished(Box::pin(unfinished::list(shard, *request)).await.map(Box::new))
         }
         Request::StoreBatch(batch) => Reply::Done(Box::pin(batches::store(shard, &batch)).await),
         Request::RemoveBatch(id) => Reply::Done(Box::pin(batches::remove(shard, id)).await),

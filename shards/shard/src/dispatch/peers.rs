@@ -18,7 +18,7 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repair_sessions, repairs, rows};
+use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repair_sessions, repairs, rows, unfinished};
 use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
 use crate::request::AckTerms;
@@ -141,6 +141,7 @@ async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<
         Verb::ReadFragments => Box::pin(read_fragments(shard, head, &body[head_bytes..])).await,
         Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
         Verb::Validation | Verb::ValidationPartitions => Box::pin(validate(shard, verb, &body[head_bytes..])).await,
+        Verb::PaxosCleanup => Box::pin(finish_proposals(shard, &body[head_bytes..])).await,
         Verb::RepairOfSet => Box::pin(of_set(shard, head, &body[head_bytes..])).await,
         _ => {
             body.drain(..head_bytes);
@@ -425,6 +426,14 @@ async fn validate(shard: &Shard, verb: Verb, body: &[u8]) -> Result<Vec<u8>, Sto
     known(shard, request.table).await?;
     let answer = validation::validate_here(shard, &request).await?;
     Ok(answer::result(|out| repairs::push_answer(out, &answer)))
+}
+
+/// Finishes what rounds of Paxos have left unfinished in a range, as far as this node knows of it.
+async fn finish_proposals(shard: &Shard, body: &[u8]) -> Result<Vec<u8>, Stopped> {
+    let request = unfinished::decode(shard.partitioner(), body).ok_or(Stopped::Unreadable)?;
+    known(shard, request.table).await?;
+    let finished = cas::finishing::finish_here(shard, &request).await?;
+    Ok(answer::result(|out| unfinished::push_answer(out, &finished)))
 }
 
 /// Serves a request about one set of SSTables.

@@ -105,7 +105,7 @@ async fn run(
             Response::Void
         }
         Plan::Truncate(table) => {
-            let timeout = timeout_of(shard, prepared, values, shard.config().truncate_timeout)?;
+            let timeout = timeout_of(shard, prepared, values, shard.timeouts().truncate)?;
             Box::pin(truncate::on_all_nodes(shard, table.id, timeout)).await?;
             Response::Void
         }

@@ -1,5 +1,6 @@
 //! Requests of operators and of monitoring.
 
+use crate::config::Timeouts;
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
@@ -177,6 +178,8 @@ pub enum TableVerb {
         /// Whether it may.
         on: bool,
     },
+    /// Set how long requests may take.
+    SetTimeouts(Timeouts),
     /// Set how full the disk is.
     SetDiskUsage(DiskUsage),
     /// Return how many bytes memtables take.

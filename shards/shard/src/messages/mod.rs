@@ -31,7 +31,7 @@ use engine::{BatchId, StoredBatch};
 use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
-use repair::{SessionRequest, Validation, ValidationRequest};
+use repair::{SessionRequest, UnfinishedList, UnfinishedRequest, Validation, ValidationRequest};
 use runtime::Instant;
 use schema::{Defined, PreparedText};
 use start::StartStep;
@@ -130,6 +130,8 @@ pub enum Request {
     ReadFragmentsOf(Box<(RepairSet, FragmentRequest)>),
     /// Hash what the receiver owns of a segment.
     Validate(Box<ValidationRequest>),
+    /// List the partitions that the receiver owns in which rounds of Paxos have left a change unfinished.
+    ListUnfinished(Box<UnfinishedRequest>),
     /// Keep a logged batch of another node. Sent to the core that owns the token of its id.
     StoreBatch(Box<StoredBatch>),
     /// Forget a logged batch. Sent to the core that keeps it.
@@ -235,6 +237,8 @@ pub enum Reply {
     Fragments(Result<FragmentBlock, Failure>),
     /// The answer to [`Request::Validate`].
     Validated(Result<Box<Validation>, Failure>),
+    /// The answer to [`Request::ListUnfinished`].
+    Unfinished(Result<Box<UnfinishedList>, Failure>),
     /// The answer to [`Request::Define`].
     Defined(Result<Defined, Failure>),
     /// The answer to [`Request::TruncateShard`].
@@ -330,6 +334,14 @@ impl Reply {
     pub(crate) fn fragments(self) -> Result<FragmentBlock, Failure> {
         match self {
             Reply::Fragments(result) => result,
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::ListUnfinished`].
+    pub(crate) fn unfinished(self) -> Result<UnfinishedList, Failure> {
+        match self {
+            Reply::Unfinished(result) => result.map(|list| *list),
             _ => Err(unexpected()),
         }
     }

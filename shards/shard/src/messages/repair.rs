@@ -1,5 +1,6 @@
 //! What a repair asks of a replica: hashes of what it has, and parts in sessions of incremental repair.
 
+use crate::paxos::ballot::Scope;
 use cluster::repair::partitions::PartitionList;
 use cluster::repair::session::SessionStep;
 use cluster::repair::tree::{Leaves, Tree};
@@ -68,6 +69,55 @@ impl Validation {
             Validation::Tree(_) => Err(super::unexpected()),
         }
     }
+}
+
+/// A request about changes that rounds of Paxos have left unfinished.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UnfinishedRequest {
+    /// The table.
+    pub(crate) table: TableId,
+    /// Of this range.
+    pub(crate) range: TokenRange,
+    /// Only partitions behind this one.
+    pub(crate) after: Option<DecoratedKey>,
+}
+
+/// A partition with a change of which its replica does not know whether it was committed.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Unfinished {
+    pub(crate) key: DecoratedKey,
+    /// Who decides the change.
+    pub(crate) scope: Scope,
+}
+
+/// Such partitions of a range, by token and key.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct UnfinishedList {
+    /// The partitions.
+    pub(crate) partitions: Vec<Unfinished>,
+    /// Whether there may be more behind the last one.
+    pub(crate) is_cut: bool,
+}
+
+impl UnfinishedList {
+    /// One list of what several cores have, up to where each of them knows everything.
+    pub(crate) fn merged(lists: Vec<UnfinishedList>) -> UnfinishedList {
+        let ends = lists.iter().filter(|list| list.is_cut).filter_map(|list| list.partitions.last());
+        let end = ends.map(|last| &last.key).min().cloned();
+        let mut partitions: Vec<Unfinished> = lists.into_iter().flat_map(|list| list.partitions).collect();
+        partitions.sort_unstable_by(|a, b| a.key.cmp(&b.key));
+        partitions.retain(|partition| end.as_ref().is_none_or(|end| partition.key <= *end));
+        UnfinishedList { partitions, is_cut: end.is_some() }
+    }
+}
+
+/// How far a replica has finished changes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Finished {
+    /// In how many partitions.
+    pub(crate) partitions: u64,
+    /// The last one, if there may be more behind it.
+    pub(crate) last: Option<DecoratedKey>,
 }
 
 /// What is asked of a participant of a session of incremental repair.

@@ -45,6 +45,7 @@ pub fn name_of(kind: TaskKind) -> &'static str {
         TaskKind::Major => "Major compaction",
         TaskKind::Upgrade => "Upgrade sstables",
         TaskKind::Cleanup => "Cleanup",
+        TaskKind::Relocate => "Relocate sstables to correct disk",
         TaskKind::AntiCompaction => "Anticompaction after repair",
     }
 }

@@ -113,6 +113,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             store.set_auto_compaction(table, on);
             Ok(TableAnswer::Done)
         }
+        TableVerb::SetTimeouts(timeouts) => {
+            shard.set_timeouts(timeouts);
+            Ok(TableAnswer::Done)
+        }
         TableVerb::SetDiskUsage(usage) => {
             shard.set_disk_usage(usage);
             Ok(TableAnswer::Done)

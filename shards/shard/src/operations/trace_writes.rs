@@ -44,7 +44,7 @@ impl Shard {
 async fn write(shard: &Shard, trace: &Trace, duration: Option<i32>) -> Result<(), Failure> {
     let schema = shard.schema();
     let table = system_table(&schema, "system_traces", "sessions");
-    let terms = AckTerms { consistency: Consistency::Any, timeout: shard.config().write_timeout };
+    let terms = AckTerms { consistency: Consistency::Any, timeout: shard.timeouts().write };
     let now_in_seconds = runtime::wall_micros().div_euclid(1_000_000);
     let mutation = mutation(shard, &schema, trace, duration, now_in_seconds);
     write_mutations(shard, vec![Routed { mutation, table: table.clone(), counts: false }], &terms).await

@@ -46,9 +46,21 @@ impl Ballot {
 
     /// The write timestamp of what the round decides, microseconds since 1970.
     pub(crate) fn micros(&self) -> i64 {
+        self.ticks().div_euclid(10)
+    }
+
+    /// Which replicas decide the round; all of them if it does not say.
+    pub(crate) fn scope(&self) -> Scope {
+        match self.ticks().rem_euclid(10) == Scope::Local as i64 {
+            true => Scope::Local,
+            false => Scope::Global,
+        }
+    }
+
+    /// 100 ns since 1970.
+    fn ticks(&self) -> i64 {
         let [a, b, c, d, e, f, g, h, ..] = self.0;
-        let ticks = i64::from_be_bytes([g & 0x0f, h, e, f, a, b, c, d]);
-        (ticks - GREGORIAN_OFFSET).div_euclid(10)
+        i64::from_be_bytes([g & 0x0f, h, e, f, a, b, c, d]) - GREGORIAN_OFFSET
     }
 }
 
@@ -73,7 +85,7 @@ mod tests {
         let micros = 1_795_286_180_335_123;
         for (scope, random) in [(Scope::Local, 0), (Scope::Global, u64::MAX)] {
             let ballot = Ballot::new(micros, scope, random);
-            assert_eq!(ballot.micros(), micros);
+            assert_eq!((ballot.micros(), ballot.scope()), (micros, scope));
             let bytes = ballot.bytes();
             assert_eq!((bytes[6] >> 4, bytes[8] >> 6), (1, 2), "version 1, the usual variant");
             assert_eq!(Ballot::from_bytes(&bytes), Some(ballot));

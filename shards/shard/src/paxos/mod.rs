@@ -77,6 +77,14 @@ pub(crate) enum Acceptance {
 }
 
 impl<U: Clone> Acceptor<U> {
+    /// The ballot of a change that was accepted, and of which the replica does not know whether it was committed. What
+    /// was proposed only to be ordered is no change.
+    pub(crate) fn unfinished(&self) -> Option<Ballot> {
+        let committed = self.committed.as_ref().map(|proposal| proposal.ballot);
+        let accepted = self.accepted.as_ref().filter(|proposal| proposal.update.is_some());
+        accepted.map(|proposal| proposal.ballot).filter(|ballot| Some(*ballot) > committed)
+    }
+
     /// The highest ballot heard of.
     fn latest(&self) -> Option<Ballot> {
         let accepted = self.accepted.as_ref().map(|proposal| proposal.ballot);

@@ -15,6 +15,7 @@
 //! | `streams` | sessions of streaming and the files that they send |
 //! | `repairs` | hashes of what a node has |
 //! | `repair_sessions` | sessions of incremental repair |
+//! | `unfinished` | changes that rounds of Paxos have left unfinished |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
@@ -38,3 +39,4 @@ pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 pub(crate) mod rows;
 pub(crate) mod streams;
+pub(crate) mod unfinished;

@@ -53,7 +53,7 @@ impl RepairHistory<'_> {
         fill(&mut row);
         row.finish(&mut mutation);
         let routed = Routed { mutation: mutation.finish(), table: table.clone(), counts: false };
-        let terms = AckTerms { consistency: Consistency::One, timeout: self.shard.config().write_timeout };
+        let terms = AckTerms { consistency: Consistency::One, timeout: self.shard.timeouts().write };
         if let Err(failure) = write(self.shard, vec![routed], &terms).await {
             tracing::warn!(%failure, "a row of the repair history is not written");
         }

@@ -19,6 +19,7 @@
 
 mod differing;
 mod history;
+mod proposals;
 pub(crate) mod sessions;
 
 pub use history::RepairHistory;
@@ -30,11 +31,12 @@ use crate::shard_state::Shard;
 use cluster::placement::TablePlacement;
 use cluster::repair::partitions::{Difference, PartitionList, differences, frontier};
 use cluster::repair::segments::Segments;
-use cluster::repair::tree::{Leaves, Tree, differing};
-use cluster::topology::{NodeIndex, features};
+use cluster::repair::tree::{Leaves, Tree, differing, differing_pairs};
+use cluster::topology::{NodeIndex, Topology, features};
 use engine::RepairSet;
 use model::{Failure, Table, TableId, TokenRange};
 use runtime::sync::{Either, join_all, race};
+use std::collections::BTreeMap;
 use std::ops::AddAssign;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -92,7 +94,7 @@ pub struct RepairTerms {
 }
 
 /// What a repair has found and done.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct RepairOutcome {
     /// Partitions that the replica with the most of them has.
     pub partitions: u64,
@@ -110,6 +112,9 @@ pub struct RepairOutcome {
     pub mutations: u64,
     /// See `mutations`.
     pub written_bytes: u64,
+    /// Of each two replicas that differed, how many leaves did. Replicas are named by their places: this node is 0,
+    /// the others follow in the order in which they were given.
+    pub out_of_sync: BTreeMap<(usize, usize), u64>,
 }
 
 impl AddAssign for RepairOutcome {
@@ -122,6 +127,9 @@ impl AddAssign for RepairOutcome {
         self.read_bytes += other.read_bytes;
         self.mutations += other.mutations;
         self.written_bytes += other.written_bytes;
+        for (pair, leaves) in other.out_of_sync {
+            *self.out_of_sync.entry(pair).or_default() += leaves;
+        }
     }
 }
 
@@ -197,6 +205,25 @@ impl Shard {
     }
 }
 
+/// Waits for the answer of a node for as long as it is believed to be alive.
+async fn while_alive<T>(
+    shard: &Shard,
+    topology: &Topology,
+    node: NodeIndex,
+    answer: impl Future<Output = T>,
+) -> Result<T, Failure> {
+    let node = topology.node(node);
+    let dying = async {
+        while shard.is_live(node.host_id) {
+            runtime::sleep(LIVENESS_PAUSE).await;
+        }
+    };
+    match race(std::pin::pin!(dying), std::pin::pin!(answer)).await {
+        Either::Left(()) => Err(Failure::server(format!("Endpoint /{} died", node.address))),
+        Either::Right(answer) => Ok(answer),
+    }
+}
+
 /// A repair of a segment of a table with some nodes.
 struct TableRepair<'a> {
     shard: &'a Shard,
@@ -260,6 +287,7 @@ impl TableRepair<'_> {
         if differ.is_empty() {
             return Ok(outcome);
         }
+        outcome.out_of_sync = differing_pairs(&leaves, &trees);
         let mut after = None;
         loop {
             let wanted = WantedPartitions { leaves: differ.clone(), after, partitions_max: PARTITIONS_MAX };
@@ -291,15 +319,6 @@ impl TableRepair<'_> {
             runtime::yield_if_needed().await;
         }
         Ok(outcome)
-    }
-
-    /// Ends when a replica is believed to be down, with the failure of the repair.
-    async fn death_of(&self, replica: NodeIndex) -> Failure {
-        let node = self.placement.keyspace().topology().node(replica).clone();
-        while self.shard.is_live(node.host_id) {
-            runtime::sleep(LIVENESS_PAUSE).await;
-        }
-        Failure::server(format!("Endpoint /{} died", node.address))
     }
 
     /// Fails if a replica is down.
@@ -346,10 +365,7 @@ impl TableRepair<'_> {
             return validation::validate_here(self.shard, request).await;
         }
         let asked = Asked::new(topology, replica, VALIDATION_TIMEOUT).in_bulk();
-        let answer = match race(self.death_of(replica), asked.validate(self.shard, request)).await {
-            Either::Left(failure) => return Err(failure),
-            Either::Right(answer) => answer,
-        };
+        let answer = while_alive(self.shard, topology, replica, asked.validate(self.shard, request)).await?;
         answer.map_err(|failure| {
             let address = topology.node(replica).address;
             Failure::server(format!("Validation failed in /{address}: {}", failure.text))

@@ -2,8 +2,8 @@
 //!
 //! [`read`] and [`write`](mod@write) are the plain paths; [`counters`] reads before it writes; [`list_reads`] and
 //! [`paxos_acceptor`] serve changes that depend on what is stored; [`mod@fragments`] answers reads of several replicas;
-//! [`validation`] hashes for repairs; [`batches`] keeps logged batches; [`failure`] turns errors of the store into
-//! failures for clients.
+//! [`validation`] hashes for repairs; [`unfinished`] lists what rounds of Paxos have left; [`batches`] keeps logged
+//! batches; [`failure`] turns errors of the store into failures for clients.
 //!
 //! Not here: which core owns a partition (`coordinator`), what CQL means (`execute`), which message leads to which
 //! function (`dispatch`).
@@ -16,6 +16,7 @@ pub(crate) mod list_reads;
 pub(crate) mod paxos_acceptor;
 mod read;
 pub(crate) mod row_sink;
+pub(crate) mod unfinished;
 pub(crate) mod validation;
 mod write;
 

@@ -156,16 +156,7 @@ impl<'s> StoredAcceptor<'s> {
             Some(state) => state,
             None => self.load().await?,
         };
-        // A change that was truncated must not come back.
-        let kept = |Proposal { ballot, update }| {
-            let gone = self.shard.truncations().covers(self.table.id, Ballot::micros(&ballot));
-            Proposal { ballot, update: update.filter(|_: &Update| !gone) }
-        };
-        Ok(Acceptor {
-            promised: state.promised,
-            accepted: state.accepted.map(kept),
-            committed: state.committed.map(kept),
-        })
+        Ok(without_truncated(self.shard, self.table.id, state))
     }
 
     fn put(&self, state: Acceptor<Update>) {
@@ -183,28 +174,7 @@ impl<'s> StoredAcceptor<'s> {
             // No round came after it, and it is uncertain whether it was committed.
             return Ok(Acceptor { promised: None, accepted: Some(unsettled), committed: None });
         }
-        let Stored { promised, promised_read, accepted, committed } = found.stored;
-        Ok(Acceptor {
-            promised: promised.max(promised_read),
-            accepted: self.proposal(accepted)?,
-            committed: self.proposal(committed)?,
-        })
-    }
-
-    /// A stored proposal.
-    fn proposal(&self, stored: StoredProposal) -> Result<Option<Proposal<Update>>, Failure> {
-        let StoredProposal { ballot: Some(ballot), version, update } = stored else { return Ok(None) };
-        let update = match version {
-            _ if update.is_empty() => None,
-            Some(UPDATE_VERSION) => Some(update),
-            Some(UPDATE_VERSION_WITH_LISTS) => {
-                let mutation = self.shard.store().mutation_with_lists(&update).ok_or_else(unreadable)?;
-                mutation.map(Mutation::into_bytes)
-            }
-            // Of Cassandra.
-            _ => None,
-        };
-        Ok(Some(Proposal { ballot, update }))
+        found.stored.acceptor(self.shard)
     }
 
     fn row<'a>(&self, ballot: Ballot) -> Row<'a>
@@ -225,6 +195,15 @@ impl<'s> StoredAcceptor<'s> {
         let applied = self.shard.store().apply_durably(mutation, false).await;
         applied.map_err(|error| failure(&self.shard.schema(), Some(self.shard.paxos_columns().table.id), error))
     }
+}
+
+/// A state without the changes that were truncated, which must not come back.
+pub(super) fn without_truncated(shard: &Shard, table: TableId, state: Acceptor<Update>) -> Acceptor<Update> {
+    let kept = |Proposal { ballot, update }| {
+        let gone = shard.truncations().covers(table, Ballot::micros(&ballot));
+        Proposal { ballot, update: update.filter(|_: &Update| !gone) }
+    };
+    Acceptor { promised: state.promised, accepted: state.accepted.map(kept), committed: state.committed.map(kept) }
 }
 
 /// The failure for an update that does not decode.
@@ -283,11 +262,44 @@ impl<'p> Row<'p> {
 
 /// What the row of one table holds.
 #[derive(Default)]
-struct Stored {
+pub(super) struct Stored {
     promised: Option<Ballot>,
     promised_read: Option<Ballot>,
     accepted: StoredProposal,
     committed: StoredProposal,
+}
+
+impl Stored {
+    /// What a row holds.
+    pub(super) fn of(columns: &PaxosColumns, row: &LiveRow<'_>, now_in_seconds: i64) -> Stored {
+        let mut stored = Stored::default();
+        let version = |value: &[u8]| value.try_into().ok().map(i32::from_be_bytes);
+        for cell in row.cells {
+            let Some(value) = cell.value_at(now_in_seconds) else { continue };
+            match cell.column {
+                id if id == columns.in_progress_ballot => stored.promised = Ballot::from_bytes(value),
+                id if id == columns.in_progress_read_ballot => stored.promised_read = Ballot::from_bytes(value),
+                id if id == columns.most_recent_commit => stored.committed.update = value.to_vec(),
+                id if id == columns.most_recent_commit_at => stored.committed.ballot = Ballot::from_bytes(value),
+                id if id == columns.most_recent_commit_version => stored.committed.version = version(value),
+                id if id == columns.proposal => stored.accepted.update = value.to_vec(),
+                id if id == columns.proposal_ballot => stored.accepted.ballot = Ballot::from_bytes(value),
+                id if id == columns.proposal_version => stored.accepted.version = version(value),
+                _ => {}
+            }
+        }
+        stored
+    }
+
+    /// The state that it stands for.
+    pub(super) fn acceptor(self, shard: &Shard) -> Result<Acceptor<Update>, Failure> {
+        let Stored { promised, promised_read, accepted, committed } = self;
+        Ok(Acceptor {
+            promised: promised.max(promised_read),
+            accepted: accepted.proposal(shard)?,
+            committed: committed.proposal(shard)?,
+        })
+    }
 }
 
 /// The cells of a proposal.
@@ -296,6 +308,23 @@ struct StoredProposal {
     ballot: Option<Ballot>,
     version: Option<i32>,
     update: Update,
+}
+
+impl StoredProposal {
+    fn proposal(self, shard: &Shard) -> Result<Option<Proposal<Update>>, Failure> {
+        let StoredProposal { ballot: Some(ballot), version, update } = self else { return Ok(None) };
+        let update = match version {
+            _ if update.is_empty() => None,
+            Some(UPDATE_VERSION) => Some(update),
+            Some(UPDATE_VERSION_WITH_LISTS) => {
+                let mutation = shard.store().mutation_with_lists(&update).ok_or_else(unreadable)?;
+                mutation.map(Mutation::into_bytes)
+            }
+            // Of Cassandra.
+            _ => None,
+        };
+        Ok(Some(Proposal { ballot, update }))
+    }
 }
 
 /// Collects the cells of the row of one table.
@@ -311,22 +340,7 @@ impl RowSink for Found<'_> {
         if row.clustering.components().next() != Some(&self.table.0[..]) {
             return SinkState::Rejected;
         }
-        let (columns, stored) = (self.columns, &mut self.stored);
-        let version = |value: &[u8]| value.try_into().ok().map(i32::from_be_bytes);
-        for cell in row.cells {
-            let Some(value) = cell.value_at(self.now_in_seconds) else { continue };
-            match cell.column {
-                id if id == columns.in_progress_ballot => stored.promised = Ballot::from_bytes(value),
-                id if id == columns.in_progress_read_ballot => stored.promised_read = Ballot::from_bytes(value),
-                id if id == columns.most_recent_commit => stored.committed.update = value.to_vec(),
-                id if id == columns.most_recent_commit_at => stored.committed.ballot = Ballot::from_bytes(value),
-                id if id == columns.most_recent_commit_version => stored.committed.version = version(value),
-                id if id == columns.proposal => stored.accepted.update = value.to_vec(),
-                id if id == columns.proposal_ballot => stored.accepted.ballot = Ballot::from_bytes(value),
-                id if id == columns.proposal_version => stored.accepted.version = version(value),
-                _ => {}
-            }
-        }
+        self.stored = Stored::of(self.columns, row, self.now_in_seconds);
         SinkState::Full
     }
 }

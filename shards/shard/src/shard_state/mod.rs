@@ -33,7 +33,7 @@ pub(crate) use clock::Clock;
 pub(crate) use metadata::ProposalError;
 pub(crate) use partition_locks::PartitionLocks;
 
-use crate::config::Config;
+use crate::config::{Config, Timeouts};
 use crate::guards::disk_usage::DiskUsage;
 use crate::guards::tombstones::LogGate;
 use crate::mailbox::Mailbox;
@@ -141,6 +141,7 @@ struct Inner {
     filtering_log: LogGate,
     /// How full the disk is, as shard 0 last announced.
     disk_usage: Cell<DiskUsage>,
+    timeouts: Cell<Timeouts>,
     leader: Leader,
 }
 
@@ -279,6 +280,7 @@ impl Shard {
             tombstone_log: LogGate::default(),
             filtering_log: LogGate::default(),
             disk_usage: Cell::default(),
+            timeouts: Cell::new(Timeouts::of(&config)),
             schema: SchemaRegistry::new(schema),
             leader: Leader {
                 definitions: DefinitionTurn::default(),
@@ -309,6 +311,18 @@ impl Shard {
 
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// How long requests may take now.
+    #[inline]
+    pub fn timeouts(&self) -> Timeouts {
+        self.inner.timeouts.get()
+    }
+
+    /// Changes how long requests may take that begin from now on.
+    pub(crate) fn set_timeouts(&self, timeouts: Timeouts) {
+        self.inner.placement.lengthen_requests(&timeouts);
+        self.inner.timeouts.set(timeouts);
     }
 
     pub(crate) fn id(&self) -> ShardId {

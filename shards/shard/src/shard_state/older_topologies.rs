@@ -6,7 +6,7 @@
 //! A request whose time is over may still hold its topology. It does not count any more [`request_time_max`] after that
 //! was replaced: no client is told of a success so late.
 
-use crate::config::Config;
+use crate::config::Timeouts;
 use cluster::topology::Topology;
 use runtime::Instant;
 use std::cell::{Cell, RefCell};
@@ -17,21 +17,16 @@ use std::time::Duration;
 const REQUEST_TIME_FLOOR: Duration = Duration::from_secs(20);
 
 /// Longer than any request takes that reads or writes data.
-pub(crate) fn request_time_max(config: &Config) -> Duration {
-    let timeouts = [
-        config.read_timeout,
-        config.range_timeout,
-        config.write_timeout,
-        config.counter_write_timeout,
-        config.cas_contention_timeout,
-    ];
+pub(crate) fn request_time_max(timeouts: &Timeouts) -> Duration {
+    let Timeouts { read, range, write, counter_write, cas_contention, truncate: _, misc: _ } = *timeouts;
+    let timeouts = [read, range, write, counter_write, cas_contention];
     timeouts.into_iter().fold(REQUEST_TIME_FLOOR, |longest, timeout| longest.max(timeout.saturating_mul(2)))
 }
 
 /// Older topologies, and the epoch before which requests are refused for good.
 pub(crate) struct OlderTopologies {
     /// After so long, a request does not count any more.
-    request_time_max: Duration,
+    request_time_max: Cell<Duration>,
     /// Each with the time at which it was replaced.
     topologies: RefCell<Vec<(Weak<Topology>, Instant)>>,
     fence: Cell<u64>,
@@ -40,7 +35,16 @@ pub(crate) struct OlderTopologies {
 impl OlderTopologies {
     /// None, where requests take up to `request_time_max`.
     pub(crate) fn new(request_time_max: Duration) -> OlderTopologies {
-        OlderTopologies { request_time_max, topologies: RefCell::default(), fence: Cell::default() }
+        OlderTopologies {
+            request_time_max: Cell::new(request_time_max),
+            topologies: RefCell::default(),
+            fence: Cell::default(),
+        }
+    }
+
+    /// From now on requests may take up to `request_time_max`. Those under way may have begun with longer timeouts.
+    pub(crate) fn lengthen(&self, request_time_max: Duration) {
+        self.request_time_max.set(self.request_time_max.get().max(request_time_max));
     }
 
     /// Takes a topology that is about to be replaced.
@@ -59,7 +63,7 @@ impl OlderTopologies {
     /// Forgets those that no request uses.
     fn forget(&self, now: Instant) {
         let is_used = |(older, replaced): &(Weak<Topology>, Instant)| {
-            older.strong_count() > 0 && now.since(*replaced) < self.request_time_max
+            older.strong_count() > 0 && now.since(*replaced) < self.request_time_max.get()
         };
         self.topologies.borrow_mut().retain(is_used);
     }
@@ -79,6 +83,7 @@ impl OlderTopologies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use cluster::topology::{Node, NodeIndex};
     use model::{Partitioner, ShardMap};
     use uuid::Uuid;
@@ -115,10 +120,13 @@ mod tests {
     #[test]
     fn a_request_does_not_count_when_its_time_is_over() {
         let longest = Duration::from_secs(60);
-        let config = Config { write_timeout: longest / 2, ..Config::default() };
-        assert_eq!(request_time_max(&config), longest);
-        assert_eq!(request_time_max(&Config::default()), REQUEST_TIME_FLOOR);
-        let older = OlderTopologies::new(request_time_max(&config));
+        let usual = Timeouts::of(&Config::default());
+        let timeouts = Timeouts { write: longest / 2, ..usual };
+        assert_eq!(request_time_max(&timeouts), longest);
+        assert_eq!(request_time_max(&usual), REQUEST_TIME_FLOOR);
+        let older = OlderTopologies::new(request_time_max(&usual));
+        older.lengthen(request_time_max(&timeouts));
+        older.lengthen(request_time_max(&usual));
         let request = topology(3);
         let replaced = Instant(7);
         older.add(&request, replaced);

@@ -2,7 +2,7 @@
 //! and replaced when either changes. Requests under way go on with the placement that they began with.
 
 use super::older_topologies::{OlderTopologies, request_time_max};
-use crate::config::Config;
+use crate::config::{Config, Timeouts};
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::replication::ReplicationBefore;
@@ -41,7 +41,7 @@ impl PlacementRegistry {
             dynamic_snitch: config.dynamic_snitch,
             placement,
             replication_before: RefCell::default(),
-            older: OlderTopologies::new(request_time_max(config)),
+            older: OlderTopologies::new(request_time_max(&Timeouts::of(config))),
             live: RefCell::default(),
             owing: RefCell::default(),
             replaced: Condition::default(),
@@ -94,6 +94,11 @@ impl PlacementRegistry {
         self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before)));
         self.replication_before.replace(replication_before.clone());
         self.replaced.notify();
+    }
+
+    /// Requests may take other times from now on.
+    pub(crate) fn lengthen_requests(&self, timeouts: &Timeouts) {
+        self.older.lengthen(request_time_max(timeouts));
     }
 
     /// The topologies before the current one, and the requests that still use them.

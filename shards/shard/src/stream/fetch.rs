@@ -140,7 +140,7 @@ async fn fetch_table(shard: &Shard, plan: &StreamPlan, part: &TablePart) -> Resu
 /// until then a source may still have what it removes. Nobody has to wait for a table that was dropped, which ends
 /// with a truncation.
 async fn wait_for_truncation(shard: &Shard, table: TableId) {
-    let settled = i64::try_from(shard.config().truncate_timeout.as_micros()).unwrap_or(i64::MAX);
+    let settled = i64::try_from(shard.timeouts().truncate.as_micros()).unwrap_or(i64::MAX);
     while let Some(last) = shard.truncations().last(table) {
         if shard.is_draining() || shard.schema_ref().table_by_id(table).is_none() {
             return;

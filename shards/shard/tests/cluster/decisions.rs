@@ -126,25 +126,96 @@ fn a_change_is_later_than_the_decision_that_a_replica_lacked() {
     assert_eq!(rows_of(answer).0.len(), 1);
 }
 
-#[test]
-fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
-    let mut world = three_nodes();
-    // The answers to the proposal are lost, so nobody knows whether it was accepted, and it is not committed.
-    let started = world.begin(0, 0, |shard| async move {
-        let request = insert(7, Consistency::One);
+/// Leaves the insertion of a row accepted: the answers to the proposal are lost, so nobody knows whether it was
+/// accepted, and it is not committed.
+fn leave_accepted(world: &mut World, key: i32) {
+    let started = world.begin(0, 0, move |shard| async move {
+        let request = insert(key, Consistency::One);
         let parameters = model::QueryParameters::new(request.consistency);
         shard.query(&shard::Session::default(), &request.text, &parameters).await.map(drop)
     });
     let sent = world.network.sent.clone();
-    let proposed = || sent.borrow().get(&Verb::PaxosPropose).is_some_and(|count| *count >= 2);
+    let before = world.network.sent(Verb::PaxosPropose);
+    let proposed = || sent.borrow().get(&Verb::PaxosPropose).is_some_and(|count| *count >= before + 2);
     world.sim.run_until(Duration::from_secs(1), proposed);
     world.network.answers_lost.set(2);
     world.sim.run_until(Duration::from_secs(10), || started.borrow().is_some());
     let told = started.borrow_mut().take().expect("an end").expect_err("no answer came");
     assert_eq!((told.code, told.outcome), (ErrorCode::CasWriteUnknown, Outcome::Unknown));
     assert!(matches!(told.detail, Detail::CasWriteUnknown { received: 1, block_for: 2, .. }), "{told:?}");
+}
+
+#[test]
+fn what_an_earlier_round_left_accepted_is_finished_by_a_serial_read() {
+    let mut world = three_nodes();
+    leave_accepted(&mut world, 7);
     assert_eq!(rows_of(world.query(2, 0, &serial_read(7)).expect("read")).0.len(), 1);
     assert!(!applied(&mut world, 1, &insert(7, Consistency::One)));
+}
+
+/// How many partitions of `k.t` had something unfinished that a node, with the others, has finished.
+fn finish_all(world: &mut World, node: usize) -> Result<u64, Failure> {
+    world.on(node, 0, |shard| async move {
+        let table = shard.schema().table("k", "t").expect("a table").id;
+        let topology = shard.topology();
+        let others: Vec<_> =
+            topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id()).collect();
+        shard.finish_proposals(table, &[model::TokenRange::FULL], &others).await
+    })
+}
+
+#[test]
+fn what_rounds_left_accepted_is_finished_by_a_repair() {
+    let mut world = three_nodes();
+    for key in 0..3 {
+        leave_accepted(&mut world, key);
+    }
+    assert!(applied(&mut world, 1, &insert(3, Consistency::Quorum)));
+    let have = |world: &mut World, key| [0, 1, 2].map(|node| stored(world, node, "t", key).0);
+    assert_eq!([0, 1, 2].map(|key| have(&mut world, key)), [[0; 3]; 3], "nothing is committed");
+    assert_eq!(finish_all(&mut world, 2).expect("finished"), 3);
+    world.wait(Duration::from_millis(100));
+    assert_eq!([0, 1, 2, 3].map(|key| have(&mut world, key)), [[1; 3]; 4]);
+    assert_eq!(finish_all(&mut world, 0).expect("finished"), 0, "nothing is left");
+}
+
+#[test]
+fn more_than_a_list_takes_is_finished_part_by_part() {
+    let mut world = three_nodes();
+    // Proposals reach this node alone.
+    for node in [1, 2] {
+        world.network.faults.borrow_mut().insert((address(node), Verb::PaxosPropose), super::network::Fault::Refused);
+    }
+    for key in 0..150 {
+        world.query(0, 0, &insert(key, Consistency::One)).expect_err("two replicas refuse");
+    }
+    world.network.faults.borrow_mut().clear();
+    // A client is told as soon as a majority cannot accept any more; the only acceptor may not be so far.
+    world.wait(Duration::from_millis(100));
+    assert_eq!(finish_all(&mut world, 1).expect("finished"), 150);
+    world.wait(Duration::from_millis(100));
+    // What fewer than a majority have accepted happens or does not: but everywhere the same, and once and for all.
+    let have =
+        |world: &mut World| [0, 1, 2].map(|node| (0..150).map(|key| stored(world, node, "t", key).0).sum::<u32>());
+    let found = have(&mut world);
+    assert!(found[0] > 0 && found == [found[0]; 3], "{found:?}");
+    assert_eq!(finish_all(&mut world, 1).expect("finished"), 0, "nothing is left");
+    assert_eq!(have(&mut world), found);
+}
+
+#[test]
+fn nothing_is_said_to_be_finished_while_a_replica_is_down() {
+    let mut world = three_nodes();
+    leave_accepted(&mut world, 7);
+    world.crash(2);
+    world.announce(&[0, 1]);
+    let failed = finish_all(&mut world, 0).expect_err("a replica is down").text.to_string();
+    assert!(failed.starts_with(&format!("Endpoint /{}:", address(2))) && failed.ends_with(" died"), "{failed}");
+    let mut members = world.members();
+    members[1].features &= !features::PAXOS_REPAIRS;
+    world.switch(&[0, 1], members);
+    let failed = finish_all(&mut world, 0).expect_err("a node cannot").text.to_string();
+    assert_eq!(failed, "Some nodes run a version without repair of Paxos; update them first");
 }
 
 /// What one node asks the two others for while it decides a request: prepares, prepares with a read, reads, proposals

@@ -49,6 +49,8 @@ fn replicas_that_missed_writes_become_equal_to_the_others() {
     assert!(before[0] != before[1] && before[1] != before[2]);
     let found = repair(&mut world, 0, "t", RepairAction::Preview).expect("previewed");
     assert_eq!((found.differing, found.mutations), (60, 0));
+    // A partition that differs is a leaf of its own here. The others are in the order of the topology: nodes 2 and 1.
+    assert_eq!(found.out_of_sync.into_iter().collect::<Vec<_>>(), [((0, 1), 40), ((0, 2), 60), ((1, 2), 20)]);
     assert_eq!(contents(&mut world, "t", 0..200), before, "a preview changes nothing");
     let done = repair(&mut world, 0, "t", RepairAction::Repair).expect("repaired");
     // Key 5 is missed by two nodes, the others by one.

@@ -13,6 +13,7 @@ use super::compactor::{Compactor, job_of, sets_of};
 use super::run::CompactionJob;
 use super::{Candidate, Moment, Picker, Task, TaskKind};
 use crate::error::Error;
+use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::repair_set::RepairSet;
 use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
@@ -46,6 +47,8 @@ pub enum CompactionScope {
         /// Only SSTables made at or before this moment, milliseconds since 1970.
         made_until: i64,
     },
+    /// Each by itself that lies in another directory than the one that its shard writes to.
+    Misplaced,
 }
 
 /// Tells the ranges of which keys are kept by a cleanup; none if it must not go on.
@@ -64,7 +67,7 @@ impl Compactor {
         holders: HashSet<PathBuf>,
     ) -> Result<(), Error> {
         let is_chosen = |candidate: &Candidate| match &chosen {
-            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } => true,
+            CompactionScope::All { .. } | CompactionScope::Upgrade { .. } | CompactionScope::Misplaced => true,
             CompactionScope::Tokens(start, end) if start <= end => candidate.last >= *start && candidate.first <= *end,
             CompactionScope::Tokens(start, end) => candidate.last >= *start || candidate.first <= *end,
             CompactionScope::Partition(_) => {
@@ -77,6 +80,10 @@ impl Compactor {
         match chosen {
             CompactionScope::All { split } => self.compact_all(table, split).await,
             CompactionScope::Upgrade { all, made_until } => self.upgrade(table, all, made_until).await,
+            CompactionScope::Misplaced => {
+                let own = self.files.directory_of(&*self.tables.description(table)?);
+                self.rewrite(table, TaskKind::Relocate, |sstable| *sstable.directory != *own).await
+            }
             _ => self.compact_some(table, TaskKind::Compaction, is_chosen).await,
         }
     }
@@ -104,18 +111,28 @@ impl Compactor {
 
     async fn upgrade(self: &Rc<Self>, table: TableId, all: bool, made_until: i64) -> Result<(), Error> {
         let written = self.files.version();
-        let is_chosen = |name: &Descriptor| {
+        let is_outdated = |sstable: &OpenSstable| {
+            let name = sstable.reader.descriptor();
             let made_at = sstable_id::made_at(&name.id).map_or(i64::MIN, |seconds| seconds.saturating_mul(1000));
             (all || name.version != written) && made_at <= made_until
         };
-        let outdated: Vec<u64> = {
+        self.rewrite(table, TaskKind::Upgrade, is_outdated).await
+    }
+
+    /// Rewrites SSTables of a table, each by itself.
+    async fn rewrite(
+        self: &Rc<Self>,
+        table: TableId,
+        kind: TaskKind,
+        is_chosen: impl Fn(&OpenSstable) -> bool,
+    ) -> Result<(), Error> {
+        let chosen: Vec<u64> = {
             let tables = self.tables.borrow();
             let sstables = &tables.get(&table).ok_or(Error::UnknownTable(table))?.view.sstables;
-            let chosen = sstables.iter().filter(|sstable| is_chosen(sstable.reader.descriptor()));
-            chosen.map(|sstable| sstable.number).collect()
+            sstables.iter().filter(|sstable| is_chosen(sstable)).map(|sstable| sstable.number).collect()
         };
-        for number in outdated {
-            self.compact_some(table, TaskKind::Upgrade, |candidate| candidate.id == number).await?;
+        for number in chosen {
+            self.compact_some(table, kind, |candidate| candidate.id == number).await?;
         }
         Ok(())
     }

@@ -114,6 +114,8 @@ pub enum TaskKind {
     Upgrade,
     /// Keys that this node does not own are removed.
     Cleanup,
+    /// An operator asked for SSTables in the wrong directory to be rewritten.
+    Relocate,
     /// What an incremental repair is about is set apart from the rest.
     AntiCompaction,
 }

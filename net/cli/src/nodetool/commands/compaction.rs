@@ -83,6 +83,21 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "relocatesstables",
+        about: "Relocates sstables to the correct disk",
+        options: &[Choice {
+            names: &["-j", "--jobs"],
+            value: Some("jobs"),
+            about: "Number of sstables to relocate simultanously, set to 0 to use all available compaction threads",
+        }],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table>",
+            title: "<keyspace> <table>",
+            about: "The keyspace and table name",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "setcompactionthroughput",
         about: "Set the MiB/s throughput cap for compaction in the system, or 0 to disable throttling",
         options: &[],

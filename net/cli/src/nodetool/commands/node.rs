@@ -1,6 +1,6 @@
 //! Commands about the node as a whole.
 
-use super::{Choice, Command};
+use super::{Arguments, Choice, Command};
 
 pub(super) const COMMANDS: &[Command] = &[
     Command {
@@ -43,6 +43,18 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "gettimeout",
+        about: "Print the timeout of the given type in ms",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<timeout_type>",
+            title: "<timeout_type>",
+            about: "The timeout type, one of (read, range, write, counterwrite, cascontention, truncate, \
+                internodeconnect, internodeuser, internodestreaminguser, misc (general rpc_timeout_in_ms))",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "info",
         about: "Print node information (uptime, load, ...)",
         options: &[
@@ -69,6 +81,19 @@ pub(super) const COMMANDS: &[Command] = &[
         options: &[],
         arguments: None,
         arguments_max: 0,
+    },
+    Command {
+        name: "settimeout",
+        about: "Set the specified timeout in ms, or 0 to disable timeout",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<timeout_type> <timeout_in_ms>",
+            title: "<timeout_type> <timeout_in_ms>",
+            about: "Timeout type followed by value in ms (0 disables socket streaming timeout). Type should be one \
+                of (read, range, write, counterwrite, cascontention, truncate, internodeconnect, internodeuser, \
+                internodestreaminguser, misc (general rpc_timeout_in_ms))",
+        }),
+        arguments_max: usize::MAX,
     },
     Command {
         name: "statusbinary",

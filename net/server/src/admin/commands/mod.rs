@@ -29,6 +29,7 @@ mod table_names;
 mod table_stats;
 mod table_usage;
 mod thread_pools;
+mod timeouts;
 mod upgrade;
 
 use crate::admin::error::CommandError;
@@ -115,6 +116,8 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         FOLLOW => repair::follow(node, request, out).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,
+        "gettimeout" => timeouts::get(node, request, out),
+        "settimeout" => timeouts::set(node, request).await,
         "proxyhistograms" => proxy_histograms::histograms(node, out).await,
         "shardstats" => shard_stats::statistics(node, request, out).await,
         "tpstats" => thread_pools::statistics(node, request, out).await,
@@ -134,6 +137,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "refresh" => imports::refresh(node, request, out).await,
         "import" => imports::import(node, request, out).await,
         "cleanup" => upgrade::cleanup(node, request, out).await,
+        "relocatesstables" => upgrade::relocate(node, request, out).await,
         "upgradesstables" => upgrade::upgrade(node, request, out).await,
         "verify" => imports::verify(node, request).await,
         "getsstables" => imports::get_sstables(node, request, out).await,

@@ -1,5 +1,5 @@
-//! `upgradesstables`: rewrites SSTables that do not have the version that is written. `cleanup`: removes what the node
-//! does not own.
+//! `upgradesstables`: rewrites SSTables that do not have the version that is written. `relocatesstables`: those that
+//! lie in another data directory than the one of their shard. `cleanup`: removes what the node does not own.
 
 use super::table_names;
 use crate::admin::error::{CommandError, usage};
@@ -17,6 +17,16 @@ pub(crate) async fn upgrade(node: &NodeState, request: &Request, out: &mut Strin
     let chosen = CompactionScope::Upgrade { all: request.has("-a"), made_until };
     for table in table_names::tables(node, &request.arguments)? {
         let verb = TableVerb::Compact { table: table.id, chosen: chosen.clone() };
+        node.shard.on_every_shard_in_turn(verb, cores_max).await?;
+    }
+    Ok(())
+}
+
+/// Runs the command on the tables that are named, those of a keyspace, or all.
+pub(crate) async fn relocate(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    let cores_max = cores_max(request, out)?;
+    for table in table_names::tables(node, &request.arguments)? {
+        let verb = TableVerb::Compact { table: table.id, chosen: CompactionScope::Misplaced };
         node.shard.on_every_shard_in_turn(verb, cores_max).await?;
     }
     Ok(())

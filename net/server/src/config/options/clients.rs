@@ -97,7 +97,7 @@ pub(super) const KEYS: &[Key] = &[
         .older(&[("cas_contention_timeout_in_ms", Milliseconds)]),
     read("truncate_request_timeout", LONG_MILLISECONDS, "60000ms", "")
         .older(&[("truncate_request_timeout_in_ms", Milliseconds)]),
-    unused("request_timeout", LONG_MILLISECONDS, "10000ms", "every request has a time-out of its kind")
+    read("request_timeout", LONG_MILLISECONDS, "10000ms", "for changes of the schema; others have times of their own")
         .older(&[("request_timeout_in_ms", Milliseconds)]),
     read("slow_query_log_timeout", LONG_MILLISECONDS, "500ms", "every kind of request is logged, at the level info")
         .older(&[("slow_query_log_timeout_in_ms", Milliseconds)]),
@@ -127,7 +127,12 @@ pub(super) const KEYS: &[Key] = &[
     unused("paxos_contention_wait_randomizer", TEXT, "", CONTENTION),
     unused("paxos_on_linearizability_violations", Kind::Choice(&["fail", "log", "ignore"]), "ignore", PAXOS),
     unused("paxos_purge_grace_period", LONG_SECONDS, "60s", PAXOS),
-    unused("paxos_repair_enabled", FLAG, "true", PAXOS),
+    refused(
+        "paxos_repair_enabled",
+        FLAG,
+        "true",
+        "a repair finishes what rounds have left unless it has `--skip-paxos`",
+    ),
     unused("paxos_repair_parallelism", INTEGER, "-1", PAXOS).applied("4"),
     unused("paxos_repair_race_wait", FLAG, "true", PAXOS),
     unused("paxos_state_purging", Kind::Choice(&["legacy", "gc_grace", "repaired"]), "", PAXOS).applied("legacy"),

@@ -75,8 +75,7 @@ const CACHE: &str = "blocks of SSTables have one cache, a part of `--memory`";
 const FUNCTIONS: &str = "there are no user functions";
 const JVM: &str = "there is no JVM";
 const MEMORY: &str = "`--memory` is one budget for everything";
-const PAXOS: &str =
-    "conditional changes of a key have one order while its replicas stay the same, and their state is not repaired";
+const PAXOS: &str = "conditional changes of a key have one order while its replicas stay the same; repairs finish what rounds have left";
 const SAI: &str = "storage-attached indexes are not there";
 const THREADS: &str = "a core serves its requests without further threads";
 const ANONYMOUS: &str = "`guardrails_apply_to_anonymous` is not set, with which guardrails hold everybody";

@@ -16,6 +16,7 @@
 //! accepted proposal is committed by its own round or by the next one, even after a crash; a change that a client was
 //! told has failed never happens.
 
+pub(crate) mod finishing;
 pub(crate) mod proposer;
 mod replicated;
 
@@ -139,9 +140,9 @@ async fn round(
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let plan = request.plan.clone();
-    let deadline = runtime::now().after(shard.config().cas_contention_timeout);
+    let deadline = runtime::now().after(shard.timeouts().cas_contention);
     let lock = shard.store().lock(table.id, &key);
-    let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
+    let Some(guard) = runtime::timeout(shard.timeouts().cas_contention, lock).await else {
         return Err(plan.expired(CasProgress::Preparing, 0, 0));
     };
     let _guard = guard.map_err(failed)?;
@@ -261,7 +262,7 @@ pub(crate) async fn accept(shard: &Shard, request: PaxosRequest) -> Result<Paxos
     let table = replica::wait_for_table(shard, table).await?;
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let lock = shard.store().lock(table.id, &key);
-    let Some(guard) = runtime::timeout(shard.config().cas_contention_timeout, lock).await else {
+    let Some(guard) = runtime::timeout(shard.timeouts().cas_contention, lock).await else {
         return Err(Failure::overloaded("Too many conditional changes wait for this partition; nothing was written"));
     };
     let _guard = guard.map_err(failed)?;

@@ -346,3 +346,117 @@ fn decisions_of_many_proposers_are_in_one_order_whatever_is_lost() {
 fn decisions_before_and_during_a_change_of_replicas_are_in_one_order() {
     (0..3000).for_each(|seed| run(seed, &[before(), during()]));
 }
+
+/// Runs a round that changes nothing, with the acceptors that are alive, which answer at once. Returns how it ended.
+fn finish(acceptors: &mut [Acceptor<u32>], alive: &[bool], mut micros: i64) -> RoundEnd {
+    let (mut proposer, first) = Proposer::begin(Quorum::majority_of(acceptors.len()), 0, at(micros));
+    let mut commands = vec![first];
+    while let Some(command) = commands.pop() {
+        let answers: Vec<Option<Command<u32>>> = match command {
+            Command::Prepare(ballot) => (0..acceptors.len())
+                .map(|number| match alive[number] {
+                    true => proposer.promised(number, ballot, acceptors[number].prepare(ballot)),
+                    false => proposer.failed(number, ballot),
+                })
+                .collect(),
+            Command::Propose(proposal) => (0..acceptors.len())
+                .map(|number| match alive[number] {
+                    true => {
+                        let answer = acceptors[number].accept(proposal.clone());
+                        proposer.accepted(number, proposal.ballot, answer)
+                    }
+                    false => proposer.failed(number, proposal.ballot),
+                })
+                .collect(),
+            Command::Commit { proposal, to } => to
+                .into_iter()
+                .map(|number| match alive[number] {
+                    true => {
+                        acceptors[number].commit(proposal.clone());
+                        proposer.committed(number, proposal.ballot)
+                    }
+                    false => proposer.failed(number, proposal.ballot),
+                })
+                .collect(),
+            Command::Read => vec![proposer.decided(None)],
+            Command::Begin(above) => {
+                micros = micros.max(above.micros()) + 1;
+                vec![Some(proposer.prepare(at(micros)))]
+            }
+            Command::End(end) => return end,
+        };
+        commands.extend(answers.into_iter().flatten());
+    }
+    panic!("the round came to a halt")
+}
+
+/// The ballot and the change of the last commit that some of the acceptors know.
+fn latest_commit(acceptors: &[Acceptor<u32>]) -> Option<(Ballot, u32)> {
+    let commits = acceptors.iter().filter_map(|acceptor| acceptor.committed.as_ref());
+    let latest = commits.max_by_key(|proposal| proposal.ballot)?;
+    latest.update.map(|update| (latest.ballot, update))
+}
+
+/// What a repair relies on: a round that changes nothing leaves nothing unfinished with those who took part, brings the
+/// last change that a majority has accepted to a majority, and makes no other of them come back later.
+#[test]
+fn a_round_that_changes_nothing_leaves_nothing_unfinished() {
+    let mut random = 0x9e37_79b9_u64;
+    let mut below = |end: u64| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) % end
+    };
+    let (mut finished, mut decided) = (0, 0);
+    for case in 0..5000 {
+        let mut acceptors = vec![Acceptor::<u32>::default(); 3];
+        // Rounds that ended in the middle: each was accepted by some, and committed by some of a majority.
+        let mut last = None;
+        for micros in 1..=1 + below(4) as i64 {
+            let promised: Vec<usize> = (0..3)
+                .filter(|_| below(4) > 0)
+                .filter(|number| acceptors[*number].prepare(at(micros)) != Promise::Refused(at(micros)))
+                .collect();
+            let (left, committed) = promised.iter().fold((None, None), |(left, committed), number| {
+                let of: &Acceptor<u32> = &acceptors[*number];
+                (later(left, of.accepted.clone()), later(committed, of.committed.clone()))
+            });
+            if promised.len() < 2 {
+                continue;
+            }
+            let after: Option<Ballot> = committed.map(|proposal: Proposal<u32>| proposal.ballot);
+            let left = left.filter(|proposal: &Proposal<u32>| Some(proposal.ballot) > after);
+            let update = left.and_then(|proposal| proposal.update).unwrap_or(micros as u32);
+            let proposal = Proposal { ballot: at(micros), update: Some(update) };
+            let accepted: Vec<usize> = promised.into_iter().filter(|_| below(3) > 0).collect();
+            for number in &accepted {
+                assert_eq!(acceptors[*number].accept(proposal.clone()), Acceptance::Accepted);
+            }
+            if accepted.len() >= 2 {
+                last = Some(update);
+                for number in accepted.iter().filter(|_| below(2) > 0) {
+                    acceptors[*number].commit(proposal.clone());
+                }
+            }
+        }
+        let dead = below(4) as usize;
+        let alive: Vec<bool> = (0..3).map(|number| number != dead).collect();
+        finished += usize::from((0..3).any(|number| alive[number] && acceptors[number].unfinished().is_some()));
+        assert_eq!(finish(&mut acceptors, &alive, 100), RoundEnd::Unchanged, "case {case}");
+        let took_part = || (0..3).filter(|number| alive[*number]);
+        assert!(took_part().all(|number| acceptors[number].unfinished().is_none()), "case {case}: {acceptors:?}");
+        // A majority has the last change that was decided; whoever lacks it has nothing unfinished all the same.
+        let latest = latest_commit(&acceptors);
+        let have = took_part().filter(|number| latest_commit(&acceptors[*number..=*number]) == latest).count();
+        assert!(have >= 2, "case {case}: {acceptors:?}");
+        if let Some(last) = last {
+            // A later change may have been accepted by fewer than a majority: then that one may have been finished.
+            assert!(latest.is_some_and(|(_, update)| update >= last), "case {case}: {latest:?}");
+            decided += 1;
+        }
+        // Whoever did not take part cannot bring an older change back.
+        assert_eq!(finish(&mut acceptors, &[true; 3], 200), RoundEnd::Unchanged);
+        assert_eq!(latest_commit(&acceptors), latest, "case {case}");
+        assert!(acceptors.iter().all(|acceptor| acceptor.unfinished().is_none()), "case {case}");
+    }
+    assert!(finished > 500 && decided > 1000, "{finished} and {decided}");
+}

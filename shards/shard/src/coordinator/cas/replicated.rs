@@ -123,7 +123,7 @@ pub(super) async fn decide(
     let left = || deadline.since(runtime::now());
     let key = DecoratedKey::new(shard.partitioner(), &request.key);
     let turn = shard.decision_turns().lock(request.table.id, key.token);
-    let Some(turn) = runtime::timeout(left().min(shard.config().cas_contention_timeout), turn).await else {
+    let Some(turn) = runtime::timeout(left().min(shard.timeouts().cas_contention), turn).await else {
         return Err(request.plan.expired(CasProgress::Preparing, 0, 0));
     };
     let _turn = turn.map_err(|error| replica::failure(&shard.schema(), Some(request.table.id), error))?;
@@ -210,7 +210,7 @@ impl<'r> Rounds<'r> {
     /// Runs rounds until one ends with a decision.
     async fn run(&mut self, decide: &impl Decide) -> Result<Decided, Stopped> {
         let plan = &self.request.plan;
-        let contended_until = runtime::now().after(self.shard.config().cas_contention_timeout);
+        let contended_until = runtime::now().after(self.shard.timeouts().cas_contention);
         let mut decided = Decision::unchanged();
         // Whether the change being sent is the one that this request asks for, not one left by an earlier round.
         let mut own = false;

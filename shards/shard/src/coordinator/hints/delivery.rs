@@ -211,7 +211,7 @@ impl Delivery<'_> {
         let call = to.map(|to| {
             let mut body = Head { epoch: topology.epoch() }.body(hints::HINT_HEAD_BYTES + mutation.bytes().len());
             hints::push(&mut body, missed_by, &Hint { mutation: mutation.bytes(), ..*hint });
-            let deadline = runtime::now().after(shard.config().write_timeout);
+            let deadline = runtime::now().after(shard.timeouts().write);
             shard.peers().call(topology.node(to), PeerLane::Bulk, Verb::Hint, &body, deadline)
         });
         Some(Sent { ends: 0, bytes: 0, written_at: hint.written_at, mutation, table, call })
@@ -228,7 +228,7 @@ impl Delivery<'_> {
         let taken = match answer {
             Err(Refusal::Moved(epoch)) => {
                 let reached = self.shard.epoch_reached(epoch);
-                runtime::timeout(self.shard.config().write_timeout, reached).await;
+                runtime::timeout(self.shard.timeouts().write, reached).await;
                 let written = replication::write_missed(self.shard, sent.mutation, sent.table, sent.written_at);
                 Box::pin(written).await
             }

@@ -10,7 +10,7 @@ mod conditions;
 pub(crate) mod decision;
 mod sums;
 
-use crate::coordinator::cas;
+use crate::coordinator::cas::{self, finishing};
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -37,7 +37,7 @@ pub(crate) async fn modify(
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
 ) -> Result<Rows, Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
     check_row(shard, &part)?;
@@ -57,7 +57,7 @@ pub(crate) async fn batch(
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
 ) -> Result<Answer, Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.config().write_timeout)?;
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
     let statements: Vec<(&Modify, &Values<'_>)> = batch.statements.iter().map(|modify| (modify, values)).collect();
     several(shard, &statements, parameters, timeout).await
 }
@@ -114,21 +114,7 @@ pub(crate) async fn finish_rounds(
     terms: AckTerms,
 ) -> Result<(), Failure> {
     for key in keys {
-        let replicas = placement.replicas(key.token, &key.key);
-        let plan = CasPlan::of_read(terms.consistency, replicas, placement.live())?;
-        let request = ConditionalRequest {
-            table: table.clone(),
-            key: key.key.to_vec(),
-            statements: Vec::new(),
-            shown: Arc::from([]),
-            plan: plan.clone(),
-            now_in_seconds: 0,
-            timeout: terms.timeout,
-            read: None,
-        };
-        let topology = placement.keyspace().topology();
-        let decided = cas::coordinate(shard, topology, request, decision::decide).await;
-        decided.map_err(|failure| plan.failure_of_read(failure))?;
+        finishing::finish(shard, table, placement, key, terms).await?;
     }
     Ok(())
 }

@@ -48,10 +48,10 @@ pub(crate) async fn select(
     parameters: &QueryParameters<'_>,
     warnings: &mut Vec<String>,
 ) -> Result<Rows, Failure> {
-    let config = shard.config();
+    let timeouts = shard.timeouts();
     let timeout = match select.partitions {
-        PartitionRestriction::Keys(_) => config.read_timeout,
-        PartitionRestriction::Tokens { .. } | PartitionRestriction::Scan => config.range_timeout,
+        PartitionRestriction::Keys(_) => timeouts.read,
+        PartitionRestriction::Tokens { .. } | PartitionRestriction::Scan => timeouts.range,
     };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     check_read(parameters.consistency)?;
@@ -125,8 +125,8 @@ pub(crate) async fn select(
         reversed: select.reversed,
         now_in_seconds: request_second(parameters),
         terms,
-        tombstones: Tombstones::of(config.tombstones, &select.table),
-        filtered: FilteredRows::new(config.filtering),
+        tombstones: Tombstones::of(shard.config().tombstones, &select.table),
+        filtered: FilteredRows::new(shard.config().filtering),
     };
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
     let notes = plan.tombstones.take();

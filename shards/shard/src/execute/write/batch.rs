@@ -84,7 +84,7 @@ pub(crate) async fn message(
                 _ => None,
             });
         let modifies: Vec<(&Modify, &Values<'_>)> = modifies.collect();
-        let timeout = shard.config().write_timeout;
+        let timeout = shard.timeouts().write;
         let answer = Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await?;
         told.extend(answer.warnings);
         return Ok(Answer { warnings: told, ..answer });
@@ -167,10 +167,10 @@ pub(crate) async fn statement(
 
 /// How long a batch of these statements may take if it has no USING TIMEOUT.
 fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'m Modify>) -> Duration {
-    let config = shard.config();
+    let timeouts = shard.timeouts();
     match statements.any(|modify| modify.table.is_counter()) {
-        true => config.counter_write_timeout,
-        false => config.write_timeout,
+        true => timeouts.counter_write,
+        false => timeouts.write,
     }
 }
 

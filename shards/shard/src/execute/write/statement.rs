@@ -27,8 +27,8 @@ pub(crate) async fn modify(
     parameters: &QueryParameters<'_>,
 ) -> Result<(), Failure> {
     let counts = modify.table.is_counter();
-    let config = shard.config();
-    let timeout = if counts { config.counter_write_timeout } else { config.write_timeout };
+    let timeouts = shard.timeouts();
+    let timeout = if counts { timeouts.counter_write } else { timeouts.write };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     let consistency = parameters.consistency;
     match counts {

@@ -84,6 +84,7 @@ pub(crate) async fn repair_own(node: &NodeState, keyspace: &str, own: OwnRepair)
         tables: vec![own.table],
         rest: own.rest,
         job_threads: 1,
+        repair_paxos: true,
         ..RepairOptions::default()
     };
     Run::keyspace(&node.shard, &node.repairs, &RepairCommand::default(), keyspace, &options).await
@@ -426,7 +427,7 @@ impl<'a> Run<'a> {
             Parallelism::DataCenterAware => RepairOrder::DataCenterAware,
         };
         let set = match self.options.preview {
-            PreviewKind::None if self.options.incremental => Some(RepairSet::Pending(*history.parent.as_bytes())),
+            PreviewKind::None if self.is_incremental() => Some(RepairSet::Pending(*history.parent.as_bytes())),
             PreviewKind::None | PreviewKind::All => None,
             PreviewKind::Unrepaired => Some(RepairSet::Unrepaired),
             PreviewKind::Repaired => Some(RepairSet::Repaired),
@@ -452,7 +453,7 @@ impl<'a> Run<'a> {
                     .into_iter()
                     .for_each(|step| states.pass_job(parent, id, &table.name, step));
             }
-            let jobs = some.iter().map(|table| self.shard.repair(table.id, &ranges, others, terms));
+            let jobs = some.iter().map(|table| self.job(id, table, &ranges, others, terms));
             let done = match race(pin!(states.cancellation(parent)), join_all(jobs.collect())).await {
                 Either::Left(()) => some.iter().map(|_| Err(Failure::server("The repair was cancelled"))).collect(),
                 Either::Right(done) => done,
@@ -467,7 +468,12 @@ impl<'a> Run<'a> {
                 }
                 states.end_job(parent, id, &table.name, done.as_ref().map(drop).map_err(|it| it.text.to_string()));
                 match done {
-                    Ok(done) => outcome += done,
+                    Ok(done) => {
+                        if !self.options.paxos_only {
+                            self.log_pairs(id, &table.name, &done, scope, session);
+                        }
+                        outcome += done;
+                    }
                     Err(failure) => error = error.or_else(|| Some(failure.text.to_string())),
                 }
             }
@@ -489,6 +495,47 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Repairs a table: first what rounds of Paxos have left unfinished in it, so that the data has it.
+    async fn job(
+        &self,
+        session: Uuid,
+        table: &Table,
+        ranges: &[TokenRange],
+        others: &[Uuid],
+        terms: RepairTerms,
+    ) -> Result<RepairOutcome, Failure> {
+        let (o, name) = (self.options, format!("{}.{}", table.keyspace, table.name));
+        // A cluster with older nodes repairs its data all the same: the next round of a partition finishes the rest.
+        if o.paxos_only || o.repair_paxos && self.shard.can_finish_proposals() {
+            tracing::info!("[repair #{session}] {name} starting paxos repair");
+            let partitions = self.shard.finish_proposals(table.id, ranges, others).await?;
+            tracing::info!(partitions, "[repair #{session}] {name} paxos repair completed");
+        }
+        match o.paxos_only {
+            true => Ok(RepairOutcome::default()),
+            false => self.shard.repair(table.id, ranges, others, terms).await,
+        }
+    }
+
+    /// Tells the log which replicas of a table differed, as Cassandra does: by each two of them. A pull looks at pairs
+    /// with this node alone.
+    fn log_pairs(&self, id: Uuid, table: &str, done: &RepairOutcome, scope: &Scope, session: &Session) {
+        let prefix = match self.options.preview {
+            PreviewKind::None => "repair",
+            _ => "preview repair",
+        };
+        let nodes: Vec<NodeIndex> = std::iter::once(scope.topology.here()).chain(session.others.clone()).collect();
+        let address = |at: usize| scope.topology.node(nodes[at]).address;
+        let firsts = if self.options.pull { 1 } else { nodes.len() };
+        for (one, other) in (0..firsts).flat_map(|one| (one + 1..nodes.len()).map(move |other| (one, other))) {
+            let found = match done.out_of_sync.get(&(one, other)) {
+                None => "are consistent".to_owned(),
+                Some(ranges) => format!("have {ranges} range(s) out of sync"),
+            };
+            tracing::info!("[{prefix} #{id}] Endpoints /{} and /{} {found} for {table}", address(one), address(other));
+        }
+    }
+
     /// The options as `parent_repair_history` has them.
     fn recorded(&self) -> Vec<(&'static str, String)> {
         let o = self.options;
@@ -500,7 +547,7 @@ impl<'a> Run<'a> {
             ("jobThreads", o.job_threads.to_string()),
             ("optimiseStreams", o.optimise_streams.to_string()),
             ("parallelism", o.parallelism.name().into()),
-            ("paxosOnly", false.to_string()),
+            ("paxosOnly", o.paxos_only.to_string()),
             ("previewKind", o.preview.name().into()),
             ("primaryRange", o.primary_range.to_string()),
             ("pullRepair", o.pull.to_string()),

@@ -72,7 +72,10 @@ pub(crate) struct RepairOptions {
     pub(crate) force: bool,
     pub(crate) optimise_streams: bool,
     pub(crate) ignore_unreplicated: bool,
+    /// Whether what rounds of Paxos have left unfinished is finished first.
     pub(crate) repair_paxos: bool,
+    /// Whether nothing else is done.
+    pub(crate) paxos_only: bool,
     /// How many times as long as a part of a range took the repair rests behind it.
     pub(crate) rest: u32,
 }
@@ -92,9 +95,8 @@ impl RepairOptions {
             let given = request.options.iter().filter(|(name, _)| name == option);
             given.flat_map(|(_, value)| value.split(',')).map(|part| part.trim().to_owned()).collect()
         };
-        let unsupported = [("-tr", "trace"), ("-paxos-only", "paxos-only")];
-        if let Some((_, name)) = unsupported.iter().find(|(option, _)| request.has(option)) {
-            return Err(CommandError::Failed(format!("repair --{name} is not supported")));
+        if request.has("-tr") {
+            return Err(CommandError::Failed("repair --trace is not supported".into()));
         }
         let is_full = request.has("-full");
         let preview = match () {
@@ -103,6 +105,7 @@ impl RepairOptions {
             () if request.has("-prv") => PreviewKind::Unrepaired,
             () => PreviewKind::None,
         };
+        let is_paxos_only = request.has("-paxos-only") && preview == PreviewKind::None;
         let job_threads = match request.option("-j") {
             None => 1,
             Some(text) => match text.parse::<i32>() {
@@ -137,7 +140,7 @@ impl RepairOptions {
                 () => Parallelism::Parallel,
             },
             primary_range: request.has("-pr"),
-            incremental: !is_full,
+            incremental: !is_full && !is_paxos_only,
             job_threads: usize::try_from(job_threads).unwrap_or(0),
             tables: tables.to_vec(),
             data_centers,
@@ -149,8 +152,8 @@ impl RepairOptions {
             // What it asks for is always so: of replicas with the same content, one gives its rows.
             optimise_streams: request.has("-os"),
             ignore_unreplicated: request.has("-iuk"),
-            // Rounds of Paxos that are unfinished are finished by the next one of their partition.
-            repair_paxos: false,
+            repair_paxos: !request.has("-skip-paxos") && preview == PreviewKind::None,
+            paxos_only: is_paxos_only,
             rest: 0,
         };
         options.check(job_threads, here)?;
@@ -215,7 +218,7 @@ impl fmt::Display for Told<'_> {
             "parallelism: {parallelism}, primary range: {primary_range}, incremental: {incremental}, job threads: \
              {job_threads}, ColumnFamilies: [{}], dataCenters: [{}], hosts: [{}], previewKind: {preview}, # of ranges: \
              {}, pull repair: {}, force repair: {}, optimise streams: {}, ignore unreplicated keyspaces: {}, \
-             repairPaxos: {}, paxosOnly: false",
+             repairPaxos: {}, paxosOnly: {}",
             list(&o.tables),
             list(&o.data_centers),
             list(&o.hosts),
@@ -225,6 +228,7 @@ impl fmt::Display for Told<'_> {
             o.optimise_streams,
             o.ignore_unreplicated,
             o.repair_paxos,
+            o.paxos_only,
         )
     }
 }
@@ -250,7 +254,7 @@ mod tests {
             Told { options: &options, ranges: 16 }.to_string(),
             "parallelism: parallel, primary range: true, incremental: false, job threads: 2, ColumnFamilies: [t], \
              dataCenters: [dc1], hosts: [], previewKind: NONE, # of ranges: 16, pull repair: false, force repair: \
-             false, optimise streams: false, ignore unreplicated keyspaces: false, repairPaxos: false, paxosOnly: false"
+             false, optimise streams: false, ignore unreplicated keyspaces: false, repairPaxos: true, paxosOnly: false"
         );
     }
 
