@@ -57,6 +57,7 @@ fn schema() -> Schema {
             default_compaction: None,
             drop_compact_storage: false,
             masking: cql::define::Masking::SwitchedOff,
+            has_repair_proofs: true,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

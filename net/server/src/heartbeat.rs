@@ -89,7 +89,7 @@ fn decode(bytes: &[u8]) -> Option<Timestamp> {
 }
 
 /// The tables whose tombstones may be gone where the node was last up at `last`, as `keyspace.table`. Those that keep
-/// no tombstones at all are left out, as Cassandra does.
+/// no tombstones at all are left out, as Cassandra does, and so are those that keep them until they are repaired.
 fn outlived(schema: &Schema, check: &ResurrectionCheck, last: Timestamp, now: Timestamp) -> Vec<String> {
     let away = now.as_millisecond().saturating_sub(last.as_millisecond());
     let keyspaces = schema.keyspaces.values().filter(|keyspace| !keyspace.is_local() && !keyspace.is_virtual());
@@ -97,7 +97,8 @@ fn outlived(schema: &Schema, check: &ResurrectionCheck, last: Timestamp, now: Ti
         let grace = i64::from(table.options.gc_grace_seconds);
         let is_excluded = check.excluded_keyspaces.contains(&table.keyspace)
             || check.excluded_tables.contains(&(table.keyspace.clone(), table.name.clone()));
-        !shard::is_hidden(table) && !is_excluded && grace > 0 && grace * 1000 < away
+        let is_kept = table.options.keeps_deletions();
+        !shard::is_hidden(table) && !is_excluded && !is_kept && grace > 0 && grace * 1000 < away
     });
     tables.map(|table| format!("{}.{}", table.keyspace, table.name)).collect()
 }

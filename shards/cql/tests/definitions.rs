@@ -37,6 +37,7 @@ impl World {
             memtables: &MemtableConfigurations::default(),
             default_compaction: None,
             drop_compact_storage: true,
+            has_repair_proofs: true,
             masking: cql::define::Masking::On,
             guardrails: None,
         };

@@ -80,7 +80,7 @@ pub use ports::{
     Unreadable,
 };
 pub use query_trace::Trace;
-pub use repair::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairTerms};
+pub use repair::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairProof, RepairTerms};
 pub use replica::row_sink::RowBlockSink;
 pub use request::{Answer, LoggedIn, PreparedAnswer, Response, Rows, Session};
 pub use rows::block::RowBlock;

@@ -125,6 +125,10 @@ verbs! {
     RepairSession = 0x6c, "REPAIR_SESSION_REQ";
     /// Finish the changes that rounds of Paxos have left unfinished in a range.
     PaxosCleanup = 0x6d, "PAXOS2_CLEANUP_REQ";
+    /// Return since when hints and logged batches wait on the node.
+    WaitingSince = 0x6e, "WAITING_SINCE_REQ";
+    /// Note that ranges of a table are repaired on all replicas.
+    NoteRepaired = 0x6f, "NOTE_REPAIRED_REQ";
 }
 
 impl Verb {

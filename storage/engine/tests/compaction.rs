@@ -9,7 +9,9 @@ use model::Partitioner;
 use model::mutation::Clustering;
 use model::row::{Deletion, RowBuilder};
 use model::schema::TableOptions;
-use model::{DecoratedKey, Mutation, MutationBuilder, Table};
+use model::token::RingPosition;
+use model::tombstone_gc::{GcMode, RepairedRanges, TombstoneGc};
+use model::{DecoratedKey, Mutation, MutationBuilder, Table, TokenRange};
 use runtime::sim::Sim;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -151,6 +153,40 @@ fn s5_tombstones_of_a_table_that_purges_repaired_ones_alone_stay() {
         runtime::sleep(Duration::from_secs(1)).await;
     });
     assert_eq!(data_files(&sim), 1);
+}
+
+#[test]
+fn p7_deletions_stay_until_they_are_proven_to_be_repaired() {
+    let mut sim = calm(3);
+    run(&mut sim, || async {
+        // By its grace alone they would go at once.
+        let mut described = Table::clone(&graceless());
+        described.options.tombstone_gc = TombstoneGc { mode: GcMode::Repair, delay_seconds: 10 };
+        let store = start(small(), &[Arc::new(described)]).await;
+        write_rows(&store, 0..3, 10).await;
+        for x in 0..3 {
+            store.apply(delete_row_at(x, 20, 1000), false).await.expect("apply");
+        }
+        let compacted = async || {
+            store.compact(table(1).id, EVERYTHING).await.expect("compact");
+            store.statistics(table(1).id, 0).expect("known").sstables
+        };
+        assert_eq!(compacted().await, 1, "nothing is repaired");
+        let token = Partitioner::Murmur3.ring_token(b"p");
+        let until = Some(RingPosition { token, is_after: true });
+        let before = TokenRange { start: None, end: until.clone() };
+        let behind = TokenRange { start: until, end: None };
+        let mut repaired = RepairedRanges::none(Partitioner::Murmur3);
+        repaired.add(&behind, 5000);
+        store.set_repaired(table(1).id, Arc::new(repaired.clone()));
+        assert_eq!(compacted().await, 1, "another range is repaired");
+        repaired.add(&before, 1010);
+        store.set_repaired(table(1).id, Arc::new(repaired.clone()));
+        assert_eq!(compacted().await, 1, "the deletions may be younger than the repair");
+        repaired.add(&before, 1011);
+        store.set_repaired(table(1).id, Arc::new(repaired));
+        assert_eq!(compacted().await, 0, "all replicas have them");
+    });
 }
 
 #[test]

@@ -9,7 +9,8 @@
 //!
 //! Left out is what makes no difference to any later read:
 //! * what a newer deletion shadows, or an older one behind a newer of the same reach;
-//! * tombstones that compactions may purge: of a second before `now_in_seconds` - `gc_grace_seconds`. An expired cell
+//! * tombstones that compactions may purge: by default those of a second before `now_in_seconds` - `gc_grace_seconds`,
+//!   else by what is known to be repaired ([`GcBefore`]). An expired cell
 //!   is a tombstone of the second at which it was written, an expired liveness one of the second of its end;
 //! * the second of a tombstone, and what a tombstone deletes;
 //! * cells of dropped columns.
@@ -33,6 +34,7 @@ use crate::fragment::{Fragment, FragmentSink};
 use crate::query::ReadCommand;
 use crate::row::{Cell, CellContent, Deletion, Liveness, NO_TIMESTAMP, RowView};
 use crate::schema::{ColumnId, Table};
+use crate::tombstone_gc::GcBefore;
 use std::ops::Add;
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -96,8 +98,10 @@ const ITEM_BYTES: usize = 1 + 8 + size_of::<ColumnId>();
 pub struct DigestSink<'t> {
     table: &'t Table,
     now_in_seconds: i64,
-    /// Tombstones of an earlier second may be purged.
+    /// Tombstones of an earlier second may be purged, in the partition under way.
     gc_before: i64,
+    /// The same of all partitions.
+    gc_before_of: GcBefore,
     reversed: bool,
     /// The columns of a command that names rows and columns.
     point: Option<&'t [ColumnId]>,
@@ -132,7 +136,8 @@ impl<'t> DigestSink<'t> {
         DigestSink {
             table,
             now_in_seconds: command.now_in_seconds,
-            gc_before: command.now_in_seconds.saturating_sub(table.options.gc_grace_seconds.into()),
+            gc_before: i64::MIN,
+            gc_before_of: table.options.gc_before(None, command.now_in_seconds),
             reversed: command.reversed,
             point: command.row_columns.as_deref().filter(|_| command.is_point()),
             digest: Digest::default(),
@@ -145,6 +150,11 @@ impl<'t> DigestSink<'t> {
             has_row: false,
             room: Vec::new(),
         }
+    }
+
+    /// The same on a node that knows what is repaired of the table.
+    pub fn with_gc_before(self, gc_before: GcBefore) -> DigestSink<'t> {
+        DigestSink { gc_before_of: gc_before, ..self }
     }
 
     /// The digest of a read that has ended.
@@ -360,7 +370,8 @@ impl<'t> DigestSink<'t> {
 impl FragmentSink for DigestSink<'_> {
     fn fragment(&mut self, fragment: Fragment<'_>, shadow: Deletion) {
         match (fragment, self.point) {
-            (Fragment::PartitionStart { key, deletion, .. }, point) => {
+            (Fragment::PartitionStart { token, key, deletion }, point) => {
+                self.gc_before = self.gc_before_of.at(token, key);
                 self.partition = xxh3_128(key).to_le_bytes();
                 (self.is_inside, self.deletion) = (true, deletion);
                 (self.covering, self.has_row) = (deletion, false);

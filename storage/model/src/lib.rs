@@ -45,6 +45,7 @@ pub mod schema;
 pub mod shape;
 pub mod text;
 pub mod token;
+pub mod tombstone_gc;
 pub mod types;
 pub mod value;
 

@@ -5,6 +5,7 @@ use crate::index::Index;
 use crate::key::Home;
 use crate::mask::ColumnMask;
 use crate::partitioner::Partitioner;
+use crate::tombstone_gc::{GcBefore, GcMode, RepairedRanges, TombstoneGc};
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -305,6 +306,7 @@ pub struct TableOptions {
     pub min_index_interval: i32,
     pub read_repair: String,
     pub speculative_retry: String,
+    pub tombstone_gc: TombstoneGc,
 }
 
 impl Default for TableOptions {
@@ -338,7 +340,30 @@ impl Default for TableOptions {
             min_index_interval: 128,
             read_repair: "BLOCKING".into(),
             speculative_retry: "99p".into(),
+            tombstone_gc: TombstoneGc::default(),
         }
+    }
+}
+
+impl TableOptions {
+    /// Before which second deletions may be forgotten, of a table of which `ranges` are known to be repaired.
+    pub fn gc_before(&self, ranges: Option<&Arc<RepairedRanges>>, now_in_seconds: i64) -> GcBefore {
+        GcBefore::of(self.tombstone_gc, self.gc_grace_seconds, ranges, now_in_seconds)
+    }
+
+    /// How long after a deletion a replica that has missed it may still have what it deletes, seconds: older mutations
+    /// that were missed are not brought any more.
+    pub fn grace_seconds(&self) -> u32 {
+        match self.tombstone_gc.mode {
+            GcMode::Immediate => 0,
+            GcMode::Timeout | GcMode::Repair | GcMode::Disabled => u32::try_from(self.gc_grace_seconds).unwrap_or(0),
+        }
+    }
+
+    /// Whether a replica may have been away for any time: what it has missed is deleted nowhere for good before it has
+    /// heard of it.
+    pub fn keeps_deletions(&self) -> bool {
+        matches!(self.tombstone_gc.mode, GcMode::Repair | GcMode::Disabled)
     }
 }
 

@@ -7,6 +7,7 @@ use model::merge::{Merge, Purge, filter_row, merge_rows};
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, Deletion, RowBuilder, RowView};
 use model::schema::DroppedColumn;
+use model::tombstone_gc::GcBefore;
 use model::{ColumnKind, CqlType, Partitioner, Table, Token};
 use std::collections::BTreeMap;
 
@@ -385,7 +386,7 @@ fn purging_keeps_what_readers_need() {
             limits: [(); 3].map(|()| below(10) as i64),
         };
         let limits = naive.limits;
-        let purge = Purge::new(naive.now, naive.gc_before, naive.dropped, move |token, key| {
+        let purge = Purge::new(naive.now, GcBefore::At(naive.gc_before), naive.dropped, move |token, key| {
             assert_eq!(token, Token(i64::from(key[0] / 2)));
             limits[usize::from(key[0])]
         });

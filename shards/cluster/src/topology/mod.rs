@@ -41,6 +41,8 @@ pub mod features {
     pub const INCREMENTAL_REPAIRS: u64 = 1 << 14;
     /// It finishes what rounds of Paxos have left unfinished in a range.
     pub const PAXOS_REPAIRS: u64 = 1 << 15;
+    /// It keeps what is known to be repaired on all replicas, and deletions by that.
+    pub const REPAIR_PROOFS: u64 = 1 << 16;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -52,7 +54,8 @@ pub mod features {
         | JOINT_REMOVALS
         | COLUMN_MASKS
         | INCREMENTAL_REPAIRS
-        | PAXOS_REPAIRS;
+        | PAXOS_REPAIRS
+        | REPAIR_PROOFS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -68,6 +68,8 @@ pub struct DefinitionContext<'a> {
     pub drop_compact_storage: bool,
     /// Whether columns can be masked.
     pub masking: Masking,
+    /// Whether all nodes can tell what is repaired, on which the option `tombstone_gc` relies.
+    pub has_repair_proofs: bool,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }

@@ -9,6 +9,7 @@ use crate::ast::{Property, PropertyValue};
 use crate::errors::{syntax, unsupported};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
+use model::tombstone_gc::{GcMode, TombstoneGc};
 use model::{Failure, TableId};
 use std::collections::BTreeMap;
 
@@ -94,6 +95,13 @@ pub(crate) fn parse(
                 options.read_repair = strategy;
             }
             "speculative_retry" => options.speculative_retry = retry_policy(text_of(property)?)?,
+            "tombstone_gc" => {
+                let pairs = map_of(property)?.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                options.tombstone_gc = TombstoneGc::of_map(pairs).map_err(Failure::config)?;
+                if options.tombstone_gc.mode != GcMode::Timeout && !site.has_repair_proofs {
+                    return Err(Failure::invalid("Some nodes run a version without tombstone_gc; update them first"));
+                }
+            }
             other => unknown = unknown.or_else(|| Some(other.to_owned())),
         }
     }

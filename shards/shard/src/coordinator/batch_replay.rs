@@ -133,7 +133,7 @@ async fn replay(shard: &Shard, batch: StoredBatch) {
 fn is_expired(shard: &Shard, id: BatchId, mutations: &[Mutation]) -> bool {
     let schema = shard.schema_ref();
     let tables = mutations.iter().flat_map(Mutation::updates).filter_map(|update| schema.table_by_id(update.table));
-    let grace = tables.map(|table| Duration::from_secs(u64::try_from(table.options.gc_grace_seconds).unwrap_or(0)));
+    let grace = tables.map(|table| Duration::from_secs(table.options.grace_seconds().into()));
     let first_attempt = age_min(shard) + REPLAY_INTERVAL;
     let age = runtime::wall_micros().saturating_sub(id.timestamp);
     grace.min().is_some_and(|grace| age > micros(grace.max(first_attempt)))

@@ -59,7 +59,8 @@ impl Reconciling<'_> {
         sink: &mut dyn RowSink,
     ) -> Result<ReadEnd, Unread> {
         let topology = self.placement.keyspace().topology();
-        let mut repairs = Repairs::default();
+        let now_in_seconds = read.command().now_in_seconds;
+        let mut repairs = Repairs::with_gc_before(self.shard.store().gc_before(self.table, now_in_seconds));
         let mut count = PartitionCount::default();
         let mut bytes = if self.filtered.is_some() { FRAGMENT_BYTES_MIN } else { FRAGMENT_BYTES_MAX };
         loop {

@@ -9,12 +9,14 @@
 //! Invariants: what a node refused has no effect there; a request is repeated only after a refusal.
 
 use crate::messages::data::{FragmentRequest, PaxosAnswer, ReadReply, ReadRequest};
-use crate::messages::repair::{Finished, SessionRequest, UnfinishedRequest, Validation, ValidationRequest, Wanted};
+use crate::messages::repair::{
+    Finished, Repaired, SessionRequest, UnfinishedRequest, Validation, ValidationRequest, Wanted,
+};
 use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::Head;
 use crate::peer::paxos;
-use crate::peer::{digests, reads, repair_sessions, repairs, rows, unfinished};
+use crate::peer::{digests, proofs, reads, repair_sessions, repairs, rows, unfinished};
 use crate::ports::{PeerCall, PeerFailure, PeerLane};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
@@ -167,6 +169,20 @@ impl Asked {
             Some(set) => self.of_set(shard, set, verb, |out| repairs::push(out, request)).await?,
         };
         read_result(verb, &answer, |result| repairs::decode_answer(shard.partitioner(), result, request))
+    }
+
+    /// Asks the node since when hints and logged batches wait there.
+    pub(crate) async fn waiting_since(&self, shard: &Shard) -> Result<Option<i64>, Failure> {
+        let verb = Verb::WaitingSince;
+        let answer = self.once(shard, verb, REQUEST_BYTES, |_| ()).await?;
+        read_result(verb, &answer, proofs::decode_waiting)
+    }
+
+    /// Tells the node what is repaired on all replicas.
+    pub(crate) async fn note_repaired(&self, shard: &Shard, repaired: &Repaired) -> Result<(), Failure> {
+        let verb = Verb::NoteRepaired;
+        let answer = self.once(shard, verb, REQUEST_BYTES, |out| proofs::push(out, repaired)).await?;
+        read_result(verb, &answer, |result| result.is_empty().then_some(()))
     }
 
     /// Has the node finish what rounds of Paxos have left unfinished in a range.

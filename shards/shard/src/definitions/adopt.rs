@@ -53,7 +53,9 @@ pub(crate) async fn switch_schema(
 /// Whether statements prepared on a table must be prepared again. As in Cassandra, a change of most options does not
 /// require it.
 fn changes_statements(before: &Table, after: &Table) -> bool {
-    let of = |table: &Table| (table.options.default_time_to_live, table.options.gc_grace_seconds);
+    let of = |table: &Table| {
+        (table.options.default_time_to_live, table.options.gc_grace_seconds, table.options.tombstone_gc)
+    };
     before.columns != after.columns
         || before.layout != after.layout
         || before.indexes != after.indexes

@@ -103,6 +103,7 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
             true if !shard.topology().all_have(features::COLUMN_MASKS) => Masking::NotEverywhere,
             true => Masking::On,
         },
+        has_repair_proofs: shard.topology().all_have(features::REPAIR_PROOFS),
         guardrails: config.guardrails.as_deref(),
     }
 }

@@ -111,6 +111,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         Request::Validate(request) => {
             Reply::Validated(Box::pin(validation::validate(shard, *request)).await.map(Box::new))
         }
+        Request::NoteRepaired(repaired) => Reply::Done(Box::pin(repair::proofs::note(shard, &repaired)).await),
         Request::ListUnfinished(request) => {
             Reply::Unfinished(Box::pin(unfinished::list(shard, *request)).await.map(Box::new))
         }

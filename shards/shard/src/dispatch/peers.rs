@@ -18,7 +18,9 @@ use crate::peer::answer::{self, Refusal};
 use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
-use crate::peer::{batches, digests, hints as hint_bytes, reads, relays, repair_sessions, repairs, rows, unfinished};
+use crate::peer::{
+    batches, digests, hints as hint_bytes, proofs, reads, relays, repair_sessions, repairs, rows, unfinished,
+};
 use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
 use crate::request::AckTerms;
@@ -141,6 +143,10 @@ async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<
         Verb::ReadFragments => Box::pin(read_fragments(shard, head, &body[head_bytes..])).await,
         Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
         Verb::Validation | Verb::ValidationPartitions => Box::pin(validate(shard, verb, &body[head_bytes..])).await,
+        Verb::WaitingSince => {
+            let since = shard.waiting_since().await?;
+            Ok(answer::result(|out| proofs::push_waiting(out, since)))
+        }
         Verb::PaxosCleanup => Box::pin(finish_proposals(shard, &body[head_bytes..])).await,
         Verb::RepairOfSet => Box::pin(of_set(shard, head, &body[head_bytes..])).await,
         _ => {
@@ -229,6 +235,12 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             }
             let state = shard.call(ShardId(0), Request::RepairSession(Box::new(request))).await.repair_session()?;
             Ok(answer::result(|out| repair_sessions::push_answer(out, state)))
+        }
+        Verb::NoteRepaired => {
+            let repaired = proofs::decode(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;
+            known(shard, repaired.table).await?;
+            shard.call(ShardId(0), Request::NoteRepaired(Box::new(repaired))).await.done()?;
+            Ok(answer::result(|_| ()))
         }
         Verb::PaxosPrepare => {
             let round = Round::decode_prepare(shard.partitioner(), &body).ok_or(Stopped::Unreadable)?;

@@ -10,6 +10,7 @@ use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
+use model::tombstone_gc::RepairedRanges;
 use model::{DecoratedKey, Mutation, RingToken, Table, TableId, TokenRange};
 use runtime::Instant;
 use std::collections::BTreeMap;
@@ -171,6 +172,13 @@ pub enum TableVerb {
     },
     /// Set how many bytes per second compactions of the node may read; 0: no limit.
     SetThroughput(u64),
+    /// Set what is known to be repaired of a table on all replicas.
+    SetRepaired {
+        /// The table.
+        table: TableId,
+        /// What is.
+        ranges: Arc<RepairedRanges>,
+    },
     /// Set whether the strategy of a table may start compactions by itself.
     SetAutoCompaction {
         /// The table.
@@ -270,6 +278,8 @@ pub enum TableAnswer {
 pub enum HintVerb {
     /// Return the closed files.
     Pending,
+    /// Return since when hints and logged batches wait.
+    WaitingSince,
     /// Delete the hints for a node, or for all.
     Delete(Option<Uuid>),
     /// Hand all hints to this node, which keeps them.
@@ -305,4 +315,6 @@ pub enum HintAnswer {
     Done,
     /// The answer to [`HintVerb::Pending`]: for each file its node and when it was created, milliseconds since 1970.
     Pending(Vec<(Uuid, u64)>),
+    /// The answer to [`HintVerb::WaitingSince`], microseconds since 1970.
+    WaitingSince(Option<i64>),
 }

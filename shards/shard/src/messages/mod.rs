@@ -31,7 +31,7 @@ use engine::{BatchId, StoredBatch};
 use model::fragment_block::FragmentBlock;
 use model::query::Partitions;
 use model::{Failure, Mutation, Schema, TableId, Token};
-use repair::{SessionRequest, UnfinishedList, UnfinishedRequest, Validation, ValidationRequest};
+use repair::{Repaired, SessionRequest, UnfinishedList, UnfinishedRequest, Validation, ValidationRequest};
 use runtime::Instant;
 use schema::{Defined, PreparedText};
 use start::StartStep;
@@ -130,6 +130,8 @@ pub enum Request {
     ReadFragmentsOf(Box<(RepairSet, FragmentRequest)>),
     /// Hash what the receiver owns of a segment.
     Validate(Box<ValidationRequest>),
+    /// Note that ranges of a table are repaired on all replicas. Sent to shard 0.
+    NoteRepaired(Box<Repaired>),
     /// List the partitions that the receiver owns in which rounds of Paxos have left a change unfinished.
     ListUnfinished(Box<UnfinishedRequest>),
     /// Keep a logged batch of another node. Sent to the core that owns the token of its id.

@@ -120,6 +120,18 @@ pub(crate) struct Finished {
     pub(crate) last: Option<DecoratedKey>,
 }
 
+/// Ranges of a table that are repaired on all replicas: everything in them that was written before a second has reached
+/// all of them, and nothing that was to be written before it waits anywhere.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Repaired {
+    /// The table.
+    pub(crate) table: TableId,
+    /// The second, since 1970.
+    pub(crate) second: i64,
+    /// The ranges.
+    pub(crate) ranges: Vec<TokenRange>,
+}
+
 /// What is asked of a participant of a session of incremental repair.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SessionRequest {

@@ -38,6 +38,17 @@ impl Shard {
         Ok(found)
     }
 
+    /// Since when hints and logged batches of this node wait: none was to be written earlier, microseconds since 1970;
+    /// `None` without any.
+    pub async fn waiting_since(&self) -> Result<Option<i64>, Failure> {
+        let answers = self.on_all_hints(HintVerb::WaitingSince).await?.into_iter();
+        let since = answers.filter_map(|answer| match answer {
+            HintAnswer::WaitingSince(since) => since,
+            _ => None,
+        });
+        Ok(since.min())
+    }
+
     /// Deletes the hints for a node, or for all nodes.
     pub async fn delete_hints(&self, host_id: Option<Uuid>) -> Result<(), Failure> {
         self.on_all_hints(HintVerb::Delete(host_id)).await.map(drop)
@@ -81,6 +92,10 @@ pub(crate) async fn run(shard: &Shard, verb: HintVerb) -> Result<HintAnswer, Fai
         HintVerb::Pending => {
             let files = hints.closed().into_iter();
             return Ok(HintAnswer::Pending(files.map(|file| (file.name.host_id, file.name.created_millis)).collect()));
+        }
+        HintVerb::WaitingSince => {
+            let oldest = [hints.written_since(), shard.kept_batches().oldest()];
+            return Ok(HintAnswer::WaitingSince(oldest.into_iter().flatten().min()));
         }
         HintVerb::Delete(host_id) => {
             let hosts = host_id.map_or_else(|| hints.hosts(), |host_id| vec![host_id]);

@@ -109,6 +109,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             store.set_compaction_throughput(part_of(bytes_per_second));
             Ok(TableAnswer::Done)
         }
+        TableVerb::SetRepaired { table, ranges } => {
+            store.set_repaired(table, ranges);
+            Ok(TableAnswer::Done)
+        }
         TableVerb::SetAutoCompaction { table, on } => {
             store.set_auto_compaction(table, on);
             Ok(TableAnswer::Done)

@@ -15,6 +15,7 @@
 //! | `streams` | sessions of streaming and the files that they send |
 //! | `repairs` | hashes of what a node has |
 //! | `repair_sessions` | sessions of incremental repair |
+//! | `proofs` | what is repaired on all replicas |
 //! | `unfinished` | changes that rounds of Paxos have left unfinished |
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
@@ -33,6 +34,7 @@ pub(crate) mod digests;
 pub(crate) mod head;
 pub(crate) mod hints;
 pub(crate) mod paxos;
+pub(crate) mod proofs;
 pub(crate) mod reads;
 pub(crate) mod relays;
 pub(crate) mod repair_sessions;

@@ -54,7 +54,8 @@ impl TableRepair<'_> {
         }
         let all = ReadCommand::all(self.table.id, now_in_seconds, Partitions::Key(difference.key.clone()));
         let mut read = ReconcilingRead::new(ReadCommand { wants_static: true, static_only: true, ..all });
-        let (mut repairs, mut outcome) = (Repairs::default(), RepairOutcome::default());
+        let gc_before = self.shard.store().gc_before(&self.table, now_in_seconds);
+        let (mut repairs, mut outcome) = (Repairs::with_gc_before(gc_before), RepairOutcome::default());
         loop {
             let request = FragmentRequest { command: read.command().clone(), bytes_max: FRAGMENT_BYTES_MAX };
             let asked = groups.iter().enumerate();

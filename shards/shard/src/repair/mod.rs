@@ -19,10 +19,12 @@
 
 mod differing;
 mod history;
+pub(crate) mod proofs;
 mod proposals;
 pub(crate) mod sessions;
 
 pub use history::RepairHistory;
+pub use proofs::RepairProof;
 
 use crate::coordinator::remote::Asked;
 use crate::coordinator::validation;

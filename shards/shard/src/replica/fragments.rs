@@ -11,10 +11,20 @@ use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
 use engine::RepairSet;
-use model::Failure;
 use model::digest::DigestSink;
 use model::fragment_block::{FragmentBlock, FragmentBlockWriter};
-use model::query::{EveryRow, Partitions};
+use model::query::{EveryRow, Partitions, ReadCommand};
+use model::tombstone_gc::GcMode;
+use model::{Failure, Table};
+
+/// A digest by what this core knows to be repaired.
+fn digest_of<'t>(shard: &Shard, table: &'t Table, command: &'t ReadCommand) -> DigestSink<'t> {
+    let digest = DigestSink::new(table, command);
+    match table.options.tombstone_gc.mode {
+        GcMode::Repair => digest.with_gc_before(shard.store().gc_before(table, command.now_in_seconds)),
+        _ => digest,
+    }
+}
 
 /// [`read_digest`] of one partition without awaiting; `None` if it must wait for the disk or for a table.
 pub(crate) fn read_digest_now(shard: &Shard, request: &ReadRequest) -> Option<Result<DigestReply, Failure>> {
@@ -26,7 +36,7 @@ pub(crate) fn read_digest_now(shard: &Shard, request: &ReadRequest) -> Option<Re
     let schema = shard.schema_ref();
     let table = schema.table_by_id(command.table)?;
     let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
-    let mut digest = DigestSink::new(table, command);
+    let mut digest = digest_of(shard, table, command);
     let end = match shard.store().read_fragments_now(command, &mut sink, &mut digest)? {
         Ok(end) => end,
         Err(error) => return Some(Err(failure(&schema, Some(table.id), error))),
@@ -42,7 +52,7 @@ pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<
     let began = runtime::now();
     let table = wait_for_table(shard, request.command.table).await?;
     let (mut sink, mut digest) =
-        (RowBlockSink::new(shard.partitioner(), &table, request), DigestSink::new(&table, &request.command));
+        (RowBlockSink::new(shard.partitioner(), &table, request), digest_of(shard, &table, &request.command));
     let (store, command) = (shard.store(), &request.command);
     trace_begin(shard, &table, &command.partitions);
     let read = match store.read_fragments_now(command, &mut sink, &mut digest) {

@@ -126,7 +126,7 @@ async fn scan(
     take: impl FnMut(Token, &[u8], u64, u64) -> bool,
 ) -> Result<(), Failure> {
     let mut sink = PartitionSink {
-        digest: DigestSink::new(table, command),
+        digest: DigestSink::new(table, command).with_gc_before(shard.store().gc_before(table, command.now_in_seconds)),
         token: Token::MIN,
         key: Vec::new(),
         bytes: 0,

@@ -80,6 +80,9 @@ struct PeerHints {
     records: Vec<u8>,
     /// When the oldest of them was kept, milliseconds since 1970.
     oldest_record: Option<u64>,
+    /// No hint was to be written earlier, microseconds since 1970; `None` if that is not known, because an earlier run
+    /// has kept it.
+    written_since: Option<i64>,
     batch: u64,
     /// Every batch below this number is on disk.
     settled: u64,
@@ -105,6 +108,11 @@ impl PeerHints {
 
     fn is_empty(&self) -> bool {
         self.records.is_empty() && self.writer.is_none() && self.closed.is_empty()
+    }
+
+    /// Whether there is no hint, not even one that is being written.
+    fn is_settled(&self) -> bool {
+        self.is_empty() && self.settled >= self.batch
     }
 
     /// When the oldest hint was kept, milliseconds since 1970.
@@ -188,6 +196,10 @@ impl Hints {
         }
         let mut peers = self.peers.borrow_mut();
         let peer = peers.entry(host_id).or_default();
+        peer.written_since = match peer.is_settled() {
+            true => Some(hint.written_at),
+            false => peer.written_since.map(|since| since.min(hint.written_at)),
+        };
         push(&mut peer.records, hint);
         peer.oldest_record.get_or_insert(now);
         self.buffered.set(buffered);
@@ -369,6 +381,13 @@ impl Hints {
         if let Some(peer) = self.peers.borrow_mut().get_mut(&name.host_id) {
             peer.closed.retain(|file| file.name != name);
         }
+    }
+
+    /// No hint was to be written earlier than this, microseconds since 1970; `None` without hints.
+    pub(crate) fn written_since(&self) -> Option<i64> {
+        let peers = self.peers.borrow();
+        let waiting = peers.values().filter(|peer| !peer.is_settled());
+        waiting.map(|peer| peer.written_since.unwrap_or(i64::MIN)).min()
     }
 
     /// The closed files of all nodes.

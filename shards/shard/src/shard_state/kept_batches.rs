@@ -19,6 +19,11 @@ impl KeptBatches {
         self.0.borrow_mut().remove(&(id.timestamp, id.uuid));
     }
 
+    /// When the oldest batch began, microseconds since 1970.
+    pub(crate) fn oldest(&self) -> Option<i64> {
+        self.0.borrow().first().map(|(timestamp, _)| *timestamp)
+    }
+
     /// The batches that began before `micros` since 1970, the oldest first.
     pub(crate) fn before(&self, micros: i64) -> Vec<BatchId> {
         let known = self.0.borrow();

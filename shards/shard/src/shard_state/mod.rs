@@ -20,6 +20,7 @@ mod older_topologies;
 mod partition_locks;
 mod placement_registry;
 pub(crate) mod relayed_writes;
+pub(crate) mod repair_proofs;
 pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 mod schema_registry;
@@ -61,6 +62,7 @@ use model::{Failure, Partitioner, RingToken, Schema, Table};
 use older_topologies::OlderTopologies;
 use placement_registry::PlacementRegistry;
 use relayed_writes::RelayedWrites;
+use repair_proofs::RepairProofs;
 use repair_sessions::RepairSessions;
 use repairs::RepairStates;
 use runtime::ShardId;
@@ -70,6 +72,7 @@ use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
+use std::time::Duration;
 use streams::Streams;
 use truncations::Truncations;
 use uuid::Uuid;
@@ -156,6 +159,7 @@ struct Leader {
     barrier: Barrier,
     repairs: RepairStates,
     repair_sessions: RepairSessions,
+    repair_proofs: RepairProofs,
 }
 
 /// What a shard is made of.
@@ -290,6 +294,7 @@ impl Shard {
                 barrier: Barrier::default(),
                 repairs: RepairStates::default(),
                 repair_sessions: RepairSessions::default(),
+                repair_proofs: RepairProofs::default(),
             },
             config,
         };
@@ -319,10 +324,20 @@ impl Shard {
         self.inner.timeouts.get()
     }
 
+    /// Longer than any request takes that reads or writes data.
+    pub(crate) fn request_time_max(&self) -> Duration {
+        self.inner.placement.request_time_max()
+    }
+
     /// Changes how long requests may take that begin from now on.
     pub(crate) fn set_timeouts(&self, timeouts: Timeouts) {
         self.inner.placement.lengthen_requests(&timeouts);
         self.inner.timeouts.set(timeouts);
+    }
+
+    /// What is known to be repaired on all replicas. To be asked on shard 0.
+    pub(crate) fn repair_proofs(&self) -> &RepairProofs {
+        &self.inner.leader.repair_proofs
     }
 
     pub(crate) fn id(&self) -> ShardId {

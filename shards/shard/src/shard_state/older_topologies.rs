@@ -42,6 +42,11 @@ impl OlderTopologies {
         }
     }
 
+    /// Longer than any request takes that reads or writes data.
+    pub(crate) fn request_time_max(&self) -> Duration {
+        self.request_time_max.get()
+    }
+
     /// From now on requests may take up to `request_time_max`. Those under way may have begun with longer timeouts.
     pub(crate) fn lengthen(&self, request_time_max: Duration) {
         self.request_time_max.set(self.request_time_max.get().max(request_time_max));

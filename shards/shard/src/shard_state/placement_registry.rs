@@ -14,6 +14,7 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 use uuid::Uuid;
 
 /// The current placement, and who is believed to be alive.
@@ -94,6 +95,11 @@ impl PlacementRegistry {
         self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before)));
         self.replication_before.replace(replication_before.clone());
         self.replaced.notify();
+    }
+
+    /// Longer than any request takes.
+    pub(crate) fn request_time_max(&self) -> Duration {
+        self.older.request_time_max()
     }
 
     /// Requests may take other times from now on.

@@ -120,6 +120,8 @@ pub(crate) async fn start(
         metadata::membership::open(&shard).await?;
         repair::sessions::load(&shard).await.map_err(|failure| StartError::Failed(failure.text.to_string()))?;
         runtime::spawn_in(Class::Background, repair::sessions::keep(shard.clone()));
+        repair::proofs::load(&shard).await.map_err(|failure| StartError::Failed(failure.text.to_string()))?;
+        runtime::spawn_in(Class::Background, repair::proofs::spread(shard.clone()));
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
         runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
         let disk = shard.config().disk;

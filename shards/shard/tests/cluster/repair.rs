@@ -217,3 +217,104 @@ fn a_repair_goes_on_when_the_ring_changes_between_its_segments() {
     let after = contents(&mut world, "t", 0..40);
     assert!(after[0] == after[1] && after[1] == after[2]);
 }
+
+/// Repairs a table from a node with all others, and tells the replicas what that has proven. Returns the second of the
+/// proof.
+fn prove(world: &mut World, node: usize, table: &'static str) -> Option<i64> {
+    world.on(node, 0, move |shard| async move {
+        let id = shard.schema().table("k", table).expect("a table").id;
+        let topology = shard.topology();
+        let others: Vec<_> =
+            topology.nodes().iter().map(|node| node.host_id).filter(|id| *id != shard.host_id()).collect();
+        let proof = shard.begin_proof(id, &[TokenRange::FULL], &others).await?;
+        shard.finish_proposals(id, &[TokenRange::FULL], &others).await.expect("finished");
+        repair_all(&shard, table, RepairAction::Repair).await.expect("repaired");
+        let second = proof.second();
+        shard.end_proof(proof).await;
+        Some(second)
+    })
+}
+
+/// Compacts all that a node has of a table, and returns how many SSTables it has then.
+fn compacted(world: &mut World, node: usize, table: &'static str) -> u64 {
+    world.on(node, 0, move |shard| async move {
+        let id = shard.schema().table("k", table).expect("a table").id;
+        let chosen = shard::CompactionScope::All { split: false };
+        shard.on_every_shard(shard::TableVerb::Compact { table: id, chosen }).await.expect("compacted");
+        shard.statistics(id).await.expect("statistics").sstables
+    })
+}
+
+#[test]
+fn p7_what_was_deleted_does_not_come_back_from_a_replica_that_was_away_for_longer_than_gc_grace() {
+    let mut world = world(&[1, 2, 1]);
+    let options = "gc_grace_seconds = 60 AND read_repair = 'NONE'";
+    world.everywhere(&format!(
+        "CREATE TABLE k.v (a int, b int, c text, s int static, PRIMARY KEY (a, b)) WITH id = \
+         00000002-0000-1000-8000-000000000000 AND {options} AND tombstone_gc = {{'mode': 'repair', \
+         'propagation_delay_in_seconds': '10'}}"
+    ));
+    for key in 0..8 {
+        write_on(&mut world, &ALL, &format!("INSERT INTO k.v (a, b, c) VALUES ({key}, 1, 'x')"));
+    }
+    for key in 0..8 {
+        let nodes: &[usize] = if key < 4 { &[0, 1] } else { &ALL };
+        write_on(&mut world, nodes, &format!("DELETE FROM k.v WHERE a = {key}"));
+    }
+    world.wait(Duration::from_secs(3600));
+    let rows = |world: &mut World| {
+        contents(world, "v", 0..8).into_iter().map(|of| of.iter().map(|(rows, _)| *rows).sum()).collect::<Vec<u32>>()
+    };
+    for node in ALL {
+        assert!(compacted(&mut world, node, "v") > 0, "node {node} keeps the deletions");
+    }
+    assert_eq!(rows(&mut world), [0, 0, 4], "node 2 has missed half of them");
+    // While it is away nothing is proven, and what is repaired without it proves nothing.
+    world.crash(2);
+    world.announce(&[0, 1]);
+    assert_eq!(prove(&mut world, 0, "v"), None);
+    world.restart(2, &ALL);
+    world.announce(&ALL);
+    let second = prove(&mut world, 0, "v").expect("a proof");
+    assert_eq!(rows(&mut world), [0, 0, 0]);
+    for node in ALL {
+        assert_eq!(compacted(&mut world, node, "v"), 0, "node {node} may forget them");
+    }
+    let again = repair(&mut world, 1, "v", RepairAction::Repair).expect("repaired");
+    assert_eq!((again.differing, again.mutations), (0, 0));
+    assert_eq!(rows(&mut world), [0, 0, 0]);
+    // What is younger than the proof stays, also after a restart.
+    write_on(&mut world, &ALL, "DELETE FROM k.v WHERE a = 1");
+    world.crash(1);
+    world.restart(1, &ALL);
+    world.announce(&ALL);
+    world.wait(Duration::from_secs(600));
+    assert_eq!(ALL.map(|node| compacted(&mut world, node, "v")), [1; 3]);
+    assert!(prove(&mut world, 2, "v").expect("a proof") > second);
+    // A node that restarts still knows what was proven.
+    world.crash(0);
+    world.restart(0, &ALL);
+    world.announce(&ALL);
+    world.wait(Duration::from_secs(5));
+    assert_eq!(ALL.map(|node| compacted(&mut world, node, "v")), [0; 3]);
+}
+
+#[test]
+fn what_one_replica_has_purged_does_not_differ_for_others_that_have_not() {
+    let mut world = world(&[1, 1, 1]);
+    world.everywhere(
+        "CREATE TABLE k.v (a int, b int, c text, s int static, PRIMARY KEY (a, b)) WITH id = \
+         00000002-0000-1000-8000-000000000000 AND read_repair = 'BLOCKING' AND tombstone_gc = {'mode': 'repair', \
+         'propagation_delay_in_seconds': '0'}",
+    );
+    write_on(&mut world, &ALL, "DELETE FROM k.v WHERE a = 1");
+    world.wait(Duration::from_secs(60));
+    prove(&mut world, 0, "v").expect("a proof");
+    assert_eq!(compacted(&mut world, 1, "v"), 0);
+    let sent = world.network.sent(Verb::ReadRepair);
+    let read = super::reads::read(&mut world, 0, "SELECT * FROM k.v WHERE a = 1", model::Consistency::All);
+    assert_eq!(read, Ok(Vec::new()));
+    assert_eq!(world.network.sent(Verb::ReadRepair), sent);
+    let again = repair(&mut world, 2, "v", RepairAction::Preview).expect("repaired");
+    assert_eq!(again.differing, 0);
+}

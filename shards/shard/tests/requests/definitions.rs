@@ -144,3 +144,39 @@ fn identity_is_kept_over_restarts() {
     assert_eq!(world.rows_on(2, tables).len(), 11);
     assert_eq!(world.rows_on(2, "SELECT index_name FROM system_schema.indexes").len(), 1);
 }
+
+#[test]
+fn the_option_tombstone_gc_is_kept_shown_and_changed() {
+    let mut world = World::start(2);
+    world.run_query(CREATE_KEYSPACE);
+    let option = "tombstone_gc = {'mode': 'repair', 'propagation_delay_in_seconds': '60'}";
+    world.run_query(&format!("CREATE TABLE k.t (p int PRIMARY KEY, v int) WITH {option}"));
+    let text = |world: &mut World, statement: &str, column: usize| {
+        let cell = world.rows_on(1, statement)[0][column].clone().expect("a text");
+        String::from_utf8_lossy(&cell).into_owned()
+    };
+    let described = |world: &mut World| text(world, "DESCRIBE TABLE k.t", 3);
+    let extensions = "SELECT extensions FROM system_schema.tables WHERE keyspace_name = 'k' AND table_name = 't'";
+    world.crash();
+    world.run(2);
+    world.run_query("ALTER TABLE k.t WITH comment = 'x'");
+    assert!(described(&mut world).ends_with(&format!("\n    AND {option};")), "{}", described(&mut world));
+    let stored = text(&mut world, extensions, 0);
+    assert!(stored.contains("helenus.tombstone_gc") && stored.contains("repair 60"), "{stored}");
+    for (option, refused) in [
+        (
+            "{'mode': 'x'}",
+            "Invalid value 'x' for 'mode' of tombstone_gc: must be timeout, repair, immediate or disabled",
+        ),
+        ("{'modus': 'x'}", "Unknown option 'modus' of tombstone_gc"),
+        ("'repair'", "Invalid value for property 'tombstone_gc'. It should be a map."),
+    ] {
+        let text = format!("ALTER TABLE k.t WITH tombstone_gc = {option}");
+        assert_eq!(world.refusal(&text, Request::default()), refused);
+    }
+    world.run_query("ALTER TABLE k.t WITH tombstone_gc = {'mode': 'disabled'}");
+    assert!(described(&mut world).ends_with("\n    AND tombstone_gc = {'mode': 'disabled'};"));
+    world.run_query("ALTER TABLE k.t WITH tombstone_gc = {'mode': 'timeout'}");
+    assert!(!described(&mut world).contains("tombstone_gc"));
+    assert!(!text(&mut world, extensions, 0).contains("helenus.tombstone_gc"));
+}

@@ -245,10 +245,10 @@ impl Compactor {
     /// The SSTables of a set, from which the table's picker chooses, and the moment of the choice.
     pub(super) fn moment_of(&self, state: &TableState, set: RepairSet) -> (Vec<Candidate>, Moment) {
         let now = now_in_seconds();
-        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let gc_before = state.gc_before(now);
         let is_one = |sstable: &&Rc<OpenSstable>| !sstable.foreign && RepairSet::of(sstable) == set;
         let own = state.view.sstables.iter().filter(is_one);
-        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+        let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before.latest())).collect();
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
         // Memtables do not keep their smallest timestamp. Foreign SSTables and those of other sets are no candidates,
@@ -257,7 +257,7 @@ impl Compactor {
         let oldest_other = others.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {
             now,
-            gc_before,
+            gc_before: gc_before.earliest(),
             memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_other },
             flush_bytes: self.flush_bytes.get(),
         };
@@ -311,12 +311,12 @@ impl Compactor {
         let strategy = strategies.get(&state.table.id).filter(|strategy| strategy.is_automatic);
         let Some(pickers) = strategy.map(|strategy| &strategy.pickers) else { return 0 };
         let now = now_in_seconds();
-        let gc_before = now - i64::from(state.table.options.gc_grace_seconds);
+        let gc_before = state.gc_before(now);
         let flush_bytes = self.flush_bytes.get();
-        let moment = Moment { now, gc_before, memtable_min_timestamp: None, flush_bytes };
+        let moment = Moment { now, gc_before: gc_before.earliest(), memtable_min_timestamp: None, flush_bytes };
         let pending = pickers.iter().map(|(set, picker)| {
             let own = state.view.sstables.iter().filter(|sstable| !sstable.foreign && RepairSet::of(sstable) == *set);
-            let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before)).collect();
+            let candidates: Vec<Candidate> = own.map(|sstable| candidate(sstable, gc_before.latest())).collect();
             picker.pending(&candidates, &moment)
         });
         pending.sum()
@@ -350,7 +350,7 @@ pub(super) fn sets_of(state: &TableState) -> BTreeSet<RepairSet> {
     own.map(|sstable| RepairSet::of(sstable)).collect()
 }
 
-/// Describes an SSTable for pickers.
+/// Describes an SSTable for pickers. What it has of deletions that may be forgotten is estimated for this second.
 fn candidate(sstable: &OpenSstable, gc_before: i64) -> Candidate {
     let statistics = &sstable.reader.metadata().statistics;
     let descriptor = sstable.reader.descriptor();

@@ -89,7 +89,7 @@ impl Candidate {
 pub struct Moment {
     /// The time, seconds since 1970.
     pub now: i64,
-    /// Tombstones from before this second (since 1970) may be dropped.
+    /// Tombstones from before this second (since 1970) may be dropped, whatever partition they are in.
     pub gc_before: i64,
     /// A lower bound of the timestamps in memtables and in SSTables that are no candidates; `None` if there are none.
     pub memtable_min_timestamp: Option<i64>,

@@ -184,7 +184,11 @@ impl Compactor {
     ) -> Result<Vec<Rc<OpenSstable>>, Error> {
         let options = self.options(job, table)?;
         let apart = job.set_apart.as_ref().map(|apart| apart.options(&options));
-        let gc_before = now_in_seconds - i64::from(table.options.gc_grace_seconds);
+        let gc_before = {
+            let tables = self.tables.borrow();
+            let state = tables.get(&job.table).ok_or(Error::UnknownTable(job.table))?;
+            state.gc_before(now_in_seconds)
+        };
         let purge = Purge::new(now_in_seconds, gc_before, &table.dropped, max_purgeable(&self.tables, job, table));
         let inputs = job.inputs.iter().cloned().map(SstableScan::new).collect();
         let partitioner = self.tables.shard_map.partitioner;

@@ -11,11 +11,13 @@ use crate::operations::streams::{self, source::StreamView};
 use crate::operations::verify::{self, Check, Invalid};
 use crate::tables::size_estimates::{SizeEstimate, size_estimates};
 use crate::tables::statistics::TableStatistics;
-use model::{DecoratedKey, TableId, TokenRange};
+use model::tombstone_gc::{GcBefore, RepairedRanges};
+use model::{DecoratedKey, Table, TableId, TokenRange};
 use runtime::{Class, HashSet};
 use sstable::Descriptor;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 impl Store {
     /// Writes what a table has in memory to an SSTable and lets the log forget it.
@@ -119,6 +121,21 @@ impl Store {
     /// unknown.
     pub fn set_auto_compaction(&self, table: TableId, on: bool) -> bool {
         self.parts.compactor.set_automatic(table, on)
+    }
+
+    /// Sets what is known to be repaired of a table on all replicas.
+    pub fn set_repaired(&self, table: TableId, ranges: Arc<RepairedRanges>) {
+        if let Some(state) = self.parts.tables.borrow_mut().get_mut(&table) {
+            state.repaired = Some(ranges);
+        }
+    }
+
+    /// Before which second deletions of a table may be forgotten on this node; by its options alone if the table is not
+    /// known.
+    pub fn gc_before(&self, table: &Table, now_in_seconds: i64) -> GcBefore {
+        let tables = self.parts.tables.borrow();
+        let repaired = tables.get(&table.id).and_then(|state| state.repaired.as_ref());
+        table.options.gc_before(repaired, now_in_seconds)
     }
 
     /// The Data.db and the level of each SSTable that has a partition, if this shard owns it.

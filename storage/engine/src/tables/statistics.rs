@@ -181,7 +181,7 @@ impl TableStatistics {
 
     /// `directory` is the one that the shard writes the table's SSTables to.
     pub(crate) fn of(state: &TableState, directory: &Path, now_in_seconds: i64) -> TableStatistics {
-        let droppable_before = now_in_seconds - i64::from(state.table.options.gc_grace_seconds);
+        let droppable_before = state.gc_before(now_in_seconds).latest();
         let mut sum = TableStatistics {
             memtable_bytes: state.memtable.bytes() as u64,
             partitions: state.memtable.read().partitions.len() as u64,

@@ -8,6 +8,7 @@ use crate::memtable::Memtable;
 use crate::sstables::log_coverage::LogCoverage;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::view::View;
+use model::tombstone_gc::{GcBefore, RepairedRanges};
 use model::{Home, Table, TableId};
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -43,6 +44,8 @@ pub(crate) struct TableState {
     pub(crate) truncations: u64,
     /// For an index's table: the table that it indexes.
     pub(crate) index_of: Option<TableId>,
+    /// What is known to be repaired on all replicas.
+    pub(crate) repaired: Option<Arc<RepairedRanges>>,
 }
 
 /// A memtable that takes no more writes and is not on disk.
@@ -53,6 +56,11 @@ pub(crate) struct PendingFlush {
 }
 
 impl TableState {
+    /// Before which second deletions may be forgotten.
+    pub(crate) fn gc_before(&self, now_in_seconds: i64) -> GcBefore {
+        self.table.options.gc_before(self.repaired.as_ref(), now_in_seconds)
+    }
+
     /// A table with an empty memtable.
     pub(crate) fn new(table: Arc<Table>, home: Home, memtable: Rc<Memtable>) -> TableState {
         let (shed_bytes, shedding) = (Cell::new(0), Cell::new(false));
@@ -72,6 +80,7 @@ impl TableState {
             indexes: Rc::from([]),
             truncations: 0,
             index_of: None,
+            repaired: None,
         }
     }
 

@@ -13,6 +13,7 @@
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use crate::schema::DroppedColumn;
 use crate::token::Token;
+use crate::tombstone_gc::GcBefore;
 
 /// Gives the timestamp below which a tombstone of this partition may be dropped.
 type MaxPurgeable = Box<dyn FnMut(Token, &[u8]) -> i64>;
@@ -20,34 +21,44 @@ type MaxPurgeable = Box<dyn FnMut(Token, &[u8]) -> i64>;
 /// Decides what a compaction drops; see the module's documentation.
 pub struct Purge {
     now_in_seconds: i64,
-    gc_before: i64,
+    gc_before: GcBefore,
     dropped: Vec<DroppedColumn>,
     max_purgeable: MaxPurgeable,
+    /// What `gc_before` says of the current partition, once asked.
+    before: Option<i64>,
     /// The answer of `max_purgeable` for the current partition, once asked.
     limit: Option<i64>,
 }
 
 impl Purge {
-    /// Drops tombstones older than the second `gc_before` if `max_purgeable` allows it: called at most once per
+    /// Drops tombstones older than the second of `gc_before` if `max_purgeable` allows it: called at most once per
     /// partition, it gives the timestamp that a tombstone must be below. Expiry is judged at `now_in_seconds`.
     pub fn new(
         now_in_seconds: i64,
-        gc_before: i64,
+        gc_before: GcBefore,
         dropped: &[DroppedColumn],
         max_purgeable: impl FnMut(Token, &[u8]) -> i64 + 'static,
     ) -> Purge {
         let (dropped, max_purgeable) = (dropped.to_vec(), Box::new(max_purgeable));
-        Purge { now_in_seconds, gc_before, dropped, max_purgeable, limit: None }
+        Purge { now_in_seconds, gc_before, dropped, max_purgeable, before: None, limit: None }
     }
 
     /// Drops cells of dropped columns only, and keeps all tombstones and expired cells: for flushes.
     pub fn dropped_columns(dropped: &[DroppedColumn]) -> Purge {
-        Purge::new(i64::MIN, i64::MIN, dropped, |_, _| i64::MIN)
+        Purge::new(i64::MIN, GcBefore::At(i64::MIN), dropped, |_, _| i64::MIN)
     }
 
     /// Starts a partition.
     pub(super) fn new_partition(&mut self) {
-        self.limit = None;
+        (self.before, self.limit) = (None, None);
+    }
+
+    /// Tombstones of an earlier second may be dropped.
+    fn before(&mut self, token: Token, key: &[u8]) -> i64 {
+        match self.before {
+            Some(before) => before,
+            None => *self.before.insert(self.gc_before.at(token, key)),
+        }
     }
 
     /// The deletion, or [`Deletion::LIVE`] if it is dropped.
@@ -58,7 +69,7 @@ impl Purge {
     }
 
     fn is_purgeable(&mut self, token: Token, key: &[u8], timestamp: i64, local_deletion_time: i64) -> bool {
-        if local_deletion_time >= self.gc_before {
+        if local_deletion_time >= self.before(token, key) {
             return false;
         }
         let limit = match self.limit {
@@ -74,9 +85,10 @@ impl Purge {
     }
 
     /// Whether purging may change a row.
-    fn may_change(&self, row: RowView<'_>) -> bool {
+    fn may_change(&mut self, token: Token, key: &[u8], row: RowView<'_>) -> bool {
+        let gc_before = self.before(token, key);
         let expired = |liveness: Liveness| liveness.expiry.is_some_and(|(_, end)| end <= self.now_in_seconds);
-        row.deletion().local_deletion_time < self.gc_before
+        row.deletion().local_deletion_time < gc_before
             || row.liveness().is_some_and(expired)
             || row.cells().any(|cell| {
                 self.is_dropped(&cell)
@@ -84,14 +96,14 @@ impl Purge {
                         CellContent::Live(_) | CellContent::Counter(_) => false,
                         CellContent::Expiring { local_deletion_time, .. } => local_deletion_time <= self.now_in_seconds,
                         CellContent::Deleted { local_deletion_time }
-                        | CellContent::ColumnDeletion { local_deletion_time } => local_deletion_time < self.gc_before,
+                        | CellContent::ColumnDeletion { local_deletion_time } => local_deletion_time < gc_before,
                     }
             })
     }
 
     /// Writes the purged row to `out`; it may be empty. Returns false and leaves `out` unchanged if nothing changes.
     pub(super) fn row(&mut self, token: Token, key: &[u8], row: RowView<'_>, out: &mut Vec<u8>) -> bool {
-        if !self.may_change(row) {
+        if !self.may_change(token, key, row) {
             return false;
         }
         let now = self.now_in_seconds;

@@ -29,6 +29,7 @@ use crate::partitioner::Partitioner;
 use crate::query::{Position, ReadCommand};
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder, RowView};
 use crate::schema::Table;
+use crate::tombstone_gc::GcBefore;
 
 /// A mutation ends with the change with which it reaches this many bytes; the rest of a partition is another one.
 const REPAIR_BYTES: usize = 256 << 10;
@@ -40,11 +41,18 @@ pub type Answer = (usize, FragmentBlock);
 /// The repairs of one read.
 #[derive(Debug, Default)]
 pub struct Repairs {
+    /// Before which second deletions may be forgotten, if not by the table's options alone.
+    gc_before: Option<GcBefore>,
     /// The place up to which the last round knew everything, if there is a row or the bound of a deleted range.
     known: Option<KnownPlace>,
 }
 
 impl Repairs {
+    /// The repairs of a read on a node that knows what is repaired of the table.
+    pub fn with_gc_before(gc_before: GcBefore) -> Repairs {
+        Repairs { gc_before: Some(gc_before), known: None }
+    }
+
     /// What each of `replicas` replicas lacks of what all `answers` to `command` have together, in the order of their
     /// numbers. The commands are those of the rounds of one [`super::reconcile::ReconcilingRead`].
     pub fn lacking(
@@ -56,7 +64,11 @@ impl Repairs {
     ) -> Vec<Vec<Mutation>> {
         let known = self.known.take();
         let resumed = known.filter(|(position, _)| command.resume.as_ref() == Some(position));
-        let (lacking, known) = lacking(table, command, resumed.as_ref(), answers, replicas);
+        let gc_before = match &self.gc_before {
+            Some(gc_before) => gc_before.clone(),
+            None => table.options.gc_before(None, command.now_in_seconds),
+        };
+        let (lacking, known) = lacking(table, command, &gc_before, resumed.as_ref(), answers, replicas);
         self.known = known;
         lacking
     }
@@ -68,6 +80,7 @@ type KnownPlace = (Position, (Vec<u8>, BoundSide));
 fn lacking(
     table: &Table,
     command: &ReadCommand,
+    gc_before: &GcBefore,
     resumed: Option<&KnownPlace>,
     answers: &[Answer],
     replicas: usize,
@@ -77,7 +90,6 @@ fn lacking(
     };
     let mut known = None;
     let frontier = frontier_of(answers.iter().map(|(_, block)| block), command.reversed);
-    let gc_before = command.now_in_seconds.saturating_sub(table.options.gc_grace_seconds.into());
     let of = |number| {
         let merge = |is_asked: &dyn Fn(usize) -> bool| {
             let asked = answers.iter().filter(|(replica, _)| is_asked(*replica));
@@ -89,7 +101,8 @@ fn lacking(
             partitioner,
             reversed: command.reversed,
             now: command.now_in_seconds,
-            gc_before,
+            gc_before: i64::MIN,
+            gc_before_of: gc_before,
             all: merge(&|_| true).with_keys(EqualKeys::of(table)),
             own: merge(&|replica| replica == number),
             resumed,
@@ -111,7 +124,9 @@ struct Walk<'b> {
     partitioner: Partitioner,
     reversed: bool,
     now: i64,
+    /// Of the partition under way, and of all.
     gc_before: i64,
+    gc_before_of: &'b GcBefore,
     all: Merge<FragmentBlockCursor<'b>>,
     own: Merge<FragmentBlockCursor<'b>>,
     /// Where the read resumed, and where its next round will.
@@ -194,6 +209,7 @@ impl Walk<'_> {
     }
 
     fn partition(&mut self, key: &DecoratedKey, has_partition: bool, frontier: Option<&[u8]>) {
+        self.gc_before = self.gc_before_of.at(key.token, &key.key);
         let cut = cut_of(self.all.sources(), self.all.key(), self.reversed);
         let known_until: Option<Vec<u8>> = match (cut, frontier) {
             (Some(cut), Some(frontier)) if self.reversed => Some(cut.max(frontier).to_vec()),

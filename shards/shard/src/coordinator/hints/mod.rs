@@ -83,10 +83,11 @@ pub(crate) async fn keep_for(shard: &Shard, host_id: Uuid, hint: &Hint<'_>) -> b
     true
 }
 
-/// The smallest `gc_grace_seconds` of the tables of a mutation that exist; `None` if none does.
+/// After how many seconds deletions may be forgotten, at the earliest, of the tables of a mutation that exist; `None`
+/// if none does.
 fn gc_grace_seconds(schema: &Schema, mutation: &[u8]) -> Option<u32> {
     let tables = tables_of(mutation).filter_map(|id| schema.table_by_id(id));
-    tables.map(|table| u32::try_from(table.options.gc_grace_seconds).unwrap_or(0)).min()
+    tables.map(|table| table.options.grace_seconds()).min()
 }
 
 /// Milliseconds since 1970.

@@ -3,10 +3,11 @@
 //! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table or type without
 //! its keyspace, a table without columns, types that hold each other, two columns with one id.
 
-use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table};
+use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tombstone_gc};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::tombstone_gc::TombstoneGc;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, Keyspace, Schema, Table, TableId};
 use std::collections::BTreeMap;
@@ -238,6 +239,10 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
     if let Some(times) = extensions.remove(drop_times::EXTENSION) {
         drop_times::apply(&times, &mut dropped);
     }
+    let gc = match extensions.remove(tombstone_gc::EXTENSION) {
+        None => TombstoneGc::default(),
+        Some(bytes) => tombstone_gc::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
+    };
     let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
         additional_write_policy: row.text("additional_write_policy")?,
@@ -259,6 +264,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         min_index_interval: row.int("min_index_interval")?,
         read_repair: row.text("read_repair")?,
         speculative_retry: row.text("speculative_retry")?,
+        tombstone_gc: gc,
     };
     Ok(Table {
         id: TableId(row.uuid("id")?.into_bytes()),

@@ -11,6 +11,7 @@ mod drop_times;
 mod layout;
 mod load;
 mod masks;
+mod tombstone_gc;
 
 pub(crate) use after::keyspace_after;
 pub(crate) use load::{SchemaRows, StoredSchema, load};
@@ -265,6 +266,8 @@ impl Changes<'_> {
         let mut extensions: BTreeMap<&str, &[u8]> =
             options.extensions.iter().map(|(key, value)| (key.as_str(), value.as_slice())).collect();
         extensions.extend(times.as_deref().map(|times| (drop_times::EXTENSION, times)));
+        let gc = tombstone_gc::encode(options.tombstone_gc);
+        extensions.extend(gc.as_deref().map(|gc| (tombstone_gc::EXTENSION, gc)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);
         let mut row = RowWriter::new(tables, &[table.name.as_bytes()], self.timestamp);
         row.set("additional_write_policy", options.additional_write_policy.as_str())

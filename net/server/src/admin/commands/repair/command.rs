@@ -17,10 +17,14 @@ use crate::node_state::NodeState;
 use crate::repair_commands::{RepairCommand, RepairCommands};
 use cluster::topology::{NodeIndex, Topology};
 use model::text::instant;
+use model::tombstone_gc::GcMode;
 use model::{Failure, Keyspace, Table, TableId, TokenRange};
 use runtime::Instant;
 use runtime::sync::{Either, join_all, race};
-use shard::{RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairSet, RepairState, RepairTerms, Shard};
+use shard::{
+    RepairAction, RepairHistory, RepairOrder, RepairOutcome, RepairProof, RepairSet, RepairState, RepairTerms, Shard,
+};
+use std::cell::RefCell;
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::rc::Rc;
@@ -132,6 +136,8 @@ struct Run<'a> {
     options: &'a RepairOptions,
     number: u64,
     began: Instant,
+    /// What is proven once the data that was compared counts as repaired.
+    proofs: RefCell<Vec<RepairProof>>,
 }
 
 /// What a command of a keyspace covers.
@@ -164,7 +170,8 @@ impl<'a> Run<'a> {
             return Ok(());
         }
         let number = commands.number();
-        let run = Run { shard, said, keyspace, options, number, began: runtime::now() };
+        let proofs = RefCell::default();
+        let run = Run { shard, said, keyspace, options, number, began: runtime::now(), proofs };
         match run.run().await {
             Ok(success) => {
                 say(said, success.clone());
@@ -257,6 +264,9 @@ impl<'a> Run<'a> {
                 Ok(done) => outcome += done,
                 Err(failed) => error = error.or(Some(failed)),
             }
+            if !self.is_incremental() {
+                self.end_proofs().await;
+            }
             if states.is_cancelled(history.parent) {
                 break;
             }
@@ -267,6 +277,9 @@ impl<'a> Run<'a> {
                 None => {
                     let finished = self.shard.finish_incremental(history.parent).await;
                     error = finished.err().map(|failure| failure.text.to_string());
+                    if error.is_none() {
+                        self.end_proofs().await;
+                    }
                 }
             }
         }
@@ -505,15 +518,30 @@ impl<'a> Run<'a> {
         terms: RepairTerms,
     ) -> Result<RepairOutcome, Failure> {
         let (o, name) = (self.options, format!("{}.{}", table.keyspace, table.name));
+        let is_proof = table.options.tombstone_gc.mode == GcMode::Repair
+            && terms.action == RepairAction::Repair
+            && o.repair_paxos
+            && !o.paxos_only
+            && self.shard.can_finish_proposals();
+        let proof = if is_proof { self.shard.begin_proof(table.id, ranges, others).await } else { None };
         // A cluster with older nodes repairs its data all the same: the next round of a partition finishes the rest.
         if o.paxos_only || o.repair_paxos && self.shard.can_finish_proposals() {
             tracing::info!("[repair #{session}] {name} starting paxos repair");
             let partitions = self.shard.finish_proposals(table.id, ranges, others).await?;
             tracing::info!(partitions, "[repair #{session}] {name} paxos repair completed");
         }
-        match o.paxos_only {
-            true => Ok(RepairOutcome::default()),
-            false => self.shard.repair(table.id, ranges, others, terms).await,
+        if o.paxos_only {
+            return Ok(RepairOutcome::default());
+        }
+        let done = self.shard.repair(table.id, ranges, others, terms).await?;
+        self.proofs.borrow_mut().extend(proof);
+        Ok(done)
+    }
+
+    /// Has the replicas note what was proven, by which they may forget deletions.
+    async fn end_proofs(&self) {
+        for proof in self.proofs.take() {
+            self.shard.end_proof(proof).await;
         }
     }
 
