@@ -103,7 +103,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["gossip", "repair", "replication", "snitch", "speculation", "topology"],
             &["consistency", "metadata"],
             &["placement"],
-            &["plan", "allocation"],
+            &["plan", "allocation", "units"],
         ],
     },
     Crate {

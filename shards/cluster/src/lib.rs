@@ -8,7 +8,8 @@
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
-//!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ.
+//!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ. [`units`]: what requests cost,
+//!    and how units are shared out.
 //!
 //! [`metadata`] is what all nodes agree on, one change after the other; the topology is derived from it.
 
@@ -23,3 +24,4 @@ pub mod replication;
 pub mod snitch;
 pub mod speculation;
 pub mod topology;
+pub mod units;

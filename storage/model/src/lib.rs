@@ -17,6 +17,7 @@
 pub mod access;
 #[doc(hidden)]
 pub mod arbitrary;
+pub mod capacity;
 pub mod clustering;
 pub mod codec;
 pub mod compaction;

@@ -43,6 +43,8 @@ pub mod features {
     pub const PAXOS_REPAIRS: u64 = 1 << 15;
     /// It keeps what is known to be repaired on all replicas, and deletions by that.
     pub const REPAIR_PROOFS: u64 = 1 << 16;
+    /// It shares out units of tables whose throughput is limited.
+    pub const UNIT_LEASES: u64 = 1 << 17;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -55,7 +57,8 @@ pub mod features {
         | COLUMN_MASKS
         | INCREMENTAL_REPAIRS
         | PAXOS_REPAIRS
-        | REPAIR_PROOFS;
+        | REPAIR_PROOFS
+        | UNIT_LEASES;
 }
 
 /// A member of the cluster, as it describes itself.
