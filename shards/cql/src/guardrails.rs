@@ -115,6 +115,10 @@ pub struct Guardrails {
     pub collection_size: Threshold,
     pub items_per_collection: Threshold,
     pub column_value_size: Threshold,
+    /// Not in Cassandra: bytes of a partition key that is written to.
+    pub partition_key_size: Threshold,
+    /// Not in Cassandra: bytes of the values that a statement writes into a row.
+    pub row_size: Threshold,
     /// How far timestamps may be behind the clock, microseconds.
     pub minimum_timestamp: Threshold,
     pub maximum_timestamp: Threshold,
@@ -155,6 +159,8 @@ impl Default for Guardrails {
             collection_size: none,
             items_per_collection: none,
             column_value_size: none,
+            partition_key_size: none,
+            row_size: none,
             minimum_timestamp: none,
             maximum_timestamp: none,
             allow_filtering: true,

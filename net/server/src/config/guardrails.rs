@@ -19,7 +19,7 @@ const ANONYMOUS: &str = "guardrails_apply_to_anonymous";
 const COUNT_MAX: u64 = i32::MAX as u64;
 
 /// The properties of tables that `table_properties_warned` and its siblings may name.
-const TABLE_PROPERTIES: [&str; 20] = [
+const TABLE_PROPERTIES: [&str; 25] = [
     "additional_write_policy",
     "allow_auto_snapshot",
     "bloom_filter_fp_chance",
@@ -28,7 +28,10 @@ const TABLE_PROPERTIES: [&str; 20] = [
     "comment",
     "compaction",
     "compression",
+    "cosmosdb_autoscale_max_throughput",
+    "cosmosdb_provisioned_throughput",
     "crc_check_chance",
+    "custom_properties",
     "default_time_to_live",
     "extensions",
     "gc_grace_seconds",
@@ -38,8 +41,10 @@ const TABLE_PROPERTIES: [&str; 20] = [
     "memtable",
     "memtable_flush_period_in_ms",
     "min_index_interval",
+    "per_partition_rate_limit",
     "read_repair",
     "speculative_retry",
+    "throughput_options",
 ];
 
 impl Given {
@@ -98,6 +103,8 @@ impl Given {
             items_per_collection: self
                 .threshold("items_per_collection_warn_threshold", "items_per_collection_fail_threshold")?,
             column_value_size: self.sizes("column_value_size_warn_threshold", "column_value_size_fail_threshold")?,
+            partition_key_size: self.sizes("partition_key_size_warn_threshold", "partition_key_size_fail_threshold")?,
+            row_size: self.sizes("row_size_warn_threshold", "row_size_fail_threshold")?,
             minimum_timestamp: self.spans("minimum_timestamp_warn_threshold", "minimum_timestamp_fail_threshold")?,
             maximum_timestamp: self.spans("maximum_timestamp_warn_threshold", "maximum_timestamp_fail_threshold")?,
             allow_filtering: self.flag("allow_filtering_enabled")?.unwrap_or(default.allow_filtering),

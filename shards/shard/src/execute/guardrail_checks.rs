@@ -6,7 +6,7 @@ use crate::execute::values::binding::Values;
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
 use crate::shard_state::Shard;
-use cql::guardrails::{Guardrails, ensure};
+use cql::guardrails::{Guardrails, Threshold, ensure};
 use cql::plan::{
     Batch, Choice, ClusteringRestriction, ColumnChange, Modify, Operation, PartitionRestriction, Plan, Prepared,
     Select, Term, Value,
@@ -14,6 +14,7 @@ use cql::plan::{
 use model::schema::is_system_keyspace;
 use model::value::{self, BoundValue};
 use model::{Consistency, CqlType, Failure, QueryParameters, Table};
+use std::cell::Cell;
 
 /// Bytes that Cassandra counts for a cell besides its path and value: timestamp, time to live, local deletion time.
 const CELL_BYTES: u64 = 20;
@@ -32,7 +33,7 @@ pub(super) fn check(
     let mut told = Vec::new();
     match &prepared.plan {
         Plan::Select(plan) => {
-            let asking = Asking { shard, guardrails, values };
+            let asking = Asking { shard, guardrails, values, row_bytes: Cell::new(0) };
             if !is_exempt(&plan.table) {
                 asking.select(plan, parameters, &mut told)?;
             }
@@ -75,9 +76,10 @@ pub(super) fn write(
     if let Some(insert) = &modify.json {
         let parts = json::values(&modify.table, insert, values)?;
         let bound = json::bound(values, &parts);
-        return Asking { shard, guardrails, values: &Values::in_order(&bound) }.modify(modify, parameters, told);
+        return Asking { shard, guardrails, values: &Values::in_order(&bound), row_bytes: Cell::new(0) }
+            .modify(modify, parameters, told);
     }
-    Asking { shard, guardrails, values }.modify(modify, parameters, told)
+    Asking { shard, guardrails, values, row_bytes: Cell::new(0) }.modify(modify, parameters, told)
 }
 
 fn is_exempt(table: &Table) -> bool {
@@ -97,6 +99,8 @@ struct Asking<'a, 'v> {
     shard: &'a Shard,
     guardrails: &'a Guardrails,
     values: &'a Values<'v>,
+    /// Bytes of the values that the statement writes into each row.
+    row_bytes: Cell<u64>,
 }
 
 impl Asking<'_, '_> {
@@ -152,6 +156,7 @@ impl Asking<'_, '_> {
     }
 
     fn modify(&self, modify: &Modify, parameters: &QueryParameters<'_>, told: &mut Vec<String>) -> Result<(), Failure> {
+        self.row_bytes.set(0);
         let mut levels = vec![parameters.consistency];
         if modify.is_conditional() {
             levels.push(parameters.serial_consistency.unwrap_or(Consistency::Serial));
@@ -164,11 +169,27 @@ impl Asking<'_, '_> {
         self.timestamp(modify, parameters, told)?;
         self.product(&modify.keys, "partition", told)?;
         self.rows(&modify.clustering, told)?;
-        modify
-            .statics
-            .iter()
-            .chain(&modify.operations)
-            .try_for_each(|operation| self.operation(modify, operation, told))
+        self.keys(modify, told)?;
+        let mut operations = modify.statics.iter().chain(&modify.operations);
+        operations.try_for_each(|operation| self.operation(modify, operation, told))?;
+        let (name, size) = (&modify.table.name, self.row_bytes.get());
+        let what = format!("Row of table {name} that is written has size {size}");
+        push(told, self.guardrails.row_size.check_size("row_size", size, what)?);
+        Ok(())
+    }
+
+    /// Checks the sizes of the partition keys that are written to.
+    fn keys(&self, modify: &Modify, told: &mut Vec<String>) -> Result<(), Failure> {
+        if self.guardrails.partition_key_size == Threshold::default() {
+            return Ok(());
+        }
+        let name = &modify.table.name;
+        for key in Keys::unchecked(self.shard, &modify.table, &modify.keys, self.values)?.iter() {
+            let what = format!("Partition key of table {name} has size {}", key.len());
+            let checked = self.guardrails.partition_key_size;
+            push(told, checked.check_size("partition_key_size", key.len() as u64, what)?);
+        }
+        Ok(())
     }
 
     /// Checks the timestamp of a change if one was given, with the statement or the request.
@@ -296,7 +317,10 @@ impl Asking<'_, '_> {
 
     fn value(&self, name: &str, cql_type: &CqlType, term: &Term, told: &mut Vec<String>) -> Result<(), Failure> {
         match self.values.evaluate(self.shard, term, cql_type)? {
-            Value::Bytes(bytes) => self.size(name, bytes.len() as u64, told),
+            Value::Bytes(bytes) => {
+                self.row_bytes.set(self.row_bytes.get() + bytes.len() as u64);
+                self.size(name, bytes.len() as u64, told)
+            }
             Value::Null | Value::Unset => Ok(()),
         }
     }
@@ -317,6 +341,7 @@ impl Asking<'_, '_> {
             parts += 1;
             size += part.len() as u64;
         }
+        self.row_bytes.set(self.row_bytes.get() + size);
         let items = if is_map { parts / 2 } else { parts };
         let counted = format!("Detected collection {name} with {items} items");
         let warning = self.guardrails.items_per_collection.check_size("items_per_collection", items, counted)?;

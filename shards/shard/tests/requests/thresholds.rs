@@ -403,3 +403,44 @@ fn guardrails_of_reads_and_writes() {
         assert_eq!(outcome(&mut world, &statement, request), expected, "{statement}");
     }
 }
+
+#[test]
+fn sizes_of_partition_keys_and_of_rows() {
+    let mut world = World::with_config(2, |config| {
+        let threshold = |warn, fail| Threshold { warn: Some(warn), fail: Some(fail) };
+        let guardrails =
+            Guardrails { partition_key_size: threshold(4, 8), row_size: threshold(10, 20), ..Guardrails::default() };
+        config.guardrails = Some(Arc::new(guardrails));
+    });
+    world.run_query(KEYSPACE);
+    world.run_query("CREATE TABLE k.t (k text PRIMARY KEY, a text, b text, l list<text>)");
+    let key = |bytes: usize| format!("INSERT INTO k.t (k, a) VALUES ('{}', 'x')", "k".repeat(bytes));
+    let row =
+        |a: usize, b: usize| format!("UPDATE k.t SET a = '{}', b = '{}' WHERE k = 'k'", "a".repeat(a), "b".repeat(b));
+    let long = "exceeds the warning threshold of 4.";
+    for (statement, expected) in [
+        (key(4), Ok(Vec::new())),
+        (key(5), Ok(vec![format!("Partition key of table t has size 5, this {long}")])),
+        (key(8), Ok(vec![format!("Partition key of table t has size 8, this {long}")])),
+        (key(9), Err("Partition key of table t has size 9, this exceeds the failure threshold of 8.".to_owned())),
+        (row(5, 5), Ok(Vec::new())),
+        (
+            row(5, 6),
+            Ok(vec![
+                "Row of table t that is written has size 11, this exceeds the warning threshold of 10.".to_owned(),
+            ]),
+        ),
+        (
+            row(10, 11),
+            Err("Row of table t that is written has size 21, this exceeds the failure threshold of 20.".to_owned()),
+        ),
+        (format!("BEGIN BATCH {}; {}; APPLY BATCH", row(5, 5), row(5, 5)), Ok(Vec::new())),
+        (
+            "UPDATE k.t SET l = ['0123456789', '0123456789', 'x'] WHERE k = 'k'".to_owned(),
+            Err("Row of table t that is written has size 21, this exceeds the failure threshold of 20.".to_owned()),
+        ),
+        ("SELECT * FROM k.t WHERE k = 'a long key'".to_owned(), Ok(Vec::new())),
+    ] {
+        assert_eq!(outcome(&mut world, &statement, Request::default()), expected, "{statement}");
+    }
+}

@@ -73,6 +73,10 @@ pub(super) const KEYS: &[Key] = &[
     ),
     guardrail("column_value_size_warn_threshold", LONG_BYTES, ""),
     guardrail("column_value_size_fail_threshold", LONG_BYTES, ""),
+    guardrail("partition_key_size_warn_threshold", LONG_BYTES, "").own(),
+    guardrail("partition_key_size_fail_threshold", LONG_BYTES, "").own(),
+    guardrail("row_size_warn_threshold", LONG_BYTES, "").own(),
+    guardrail("row_size_fail_threshold", LONG_BYTES, "").own(),
     read(
         "data_disk_usage_percentage_warn_threshold",
         INTEGER,
