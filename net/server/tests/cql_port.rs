@@ -29,6 +29,10 @@ mod directories;
 mod forms;
 #[path = "cql_port/limits.rs"]
 mod limits;
+#[path = "cql_port/sampling.rs"]
+mod sampling;
+#[path = "cql_port/throughput.rs"]
+mod throughput;
 #[path = "cql_port/tracing.rs"]
 mod tracing;
 
@@ -55,6 +59,7 @@ fn options_and_startup() {
             assert_eq!(option("SCYLLA_SHARDING_ALGORITHM"), ["biased-token-round-robin"]);
             assert_eq!(option("SCYLLA_PARTITIONER"), ["org.apache.cassandra.dht.Murmur3Partitioner"]);
             assert_eq!(option("SCYLLA_SHARD_AWARE_PORT"), ["19042"]);
+            assert_eq!(option("SCYLLA_RATE_LIMIT_ERROR"), ["ERROR_CODE=61440"]);
         }
         for version in ALL {
             let client = Client::ready(version).await;

@@ -6,7 +6,7 @@ use crate::notation::{
     Reader, put_bytes, put_int, put_long_string, put_short, put_short_bytes, put_string, put_string_list, put_value,
 };
 use crate::request::{
-    EventType, PREPARE_KEYSPACE, Request,
+    Batch, EventType, PREPARE_KEYSPACE, REQUEST_CHARGE, Request,
     parameter_flags::{
         KEYSPACE, NAMES, NOW_IN_SECONDS, PAGE_SIZE, PAGING_STATE, SERIAL_CONSISTENCY, SKIP_METADATA, TIMESTAMP, VALUES,
     },
@@ -27,7 +27,21 @@ pub fn put_request(out: &mut Vec<u8>, version: Version, stream: i16, request: &R
         Request::Batch(_) => Opcode::Batch,
         Request::Register(_) => Opcode::Register,
     };
-    put_envelope(out, version.number(), version.beta_flag(), stream, opcode, |out| put_body(out, version, request));
+    let asks = match request {
+        Request::Query { parameters, .. }
+        | Request::Execute { parameters, .. }
+        | Request::Batch(Batch { parameters, .. }) => parameters.wants_charge && version >= Version::V4,
+        _ => false,
+    };
+    let header_flags = version.beta_flag() | if asks { flags::CUSTOM_PAYLOAD } else { 0 };
+    put_envelope(out, version.number(), header_flags, stream, opcode, |out| {
+        if asks {
+            put_short(out, 1);
+            put_string(out, REQUEST_CHARGE);
+            put_bytes(out, None);
+        }
+        put_body(out, version, request);
+    });
 }
 
 fn put_body(out: &mut Vec<u8>, version: Version, request: &Request<'_>) {
@@ -210,6 +224,8 @@ pub struct Answer {
     pub warnings: Vec<String>,
     /// The tracing session of the request, if it was traced.
     pub tracing_id: Option<[u8; 16]>,
+    /// The custom payload: names and values.
+    pub payload: Vec<(String, Vec<u8>)>,
 }
 
 impl Answer {
@@ -223,8 +239,9 @@ impl Answer {
         if header.flags & flags::WARNINGS != 0 {
             warnings = owned(reader.string_list()?);
         }
+        let mut payload = Vec::new();
         if header.flags & flags::CUSTOM_PAYLOAD != 0 {
-            reader.skip_bytes_map()?;
+            payload = reader.bytes_map()?;
         }
         let response = match header.opcode {
             Opcode::Error => {
@@ -247,7 +264,7 @@ impl Answer {
             },
             other => return Err(Failure::protocol(format!("Unexpected {}", other.name()))),
         };
-        Ok(Answer { response, warnings, tracing_id })
+        Ok(Answer { response, warnings, tracing_id, payload })
     }
 }
 

@@ -155,13 +155,25 @@ impl<'a> Reader<'a> {
         Ok(map)
     }
 
+    /// A `[bytes map]`; null is empty.
+    pub fn bytes_map(&mut self) -> Result<Vec<(String, Vec<u8>)>, Failure> {
+        let count = self.short()?;
+        (0..count).map(|_| Ok((self.string()?.to_owned(), self.bytes()?.unwrap_or_default().to_vec()))).collect()
+    }
+
     /// Skips a `[bytes map]`.
     pub fn skip_bytes_map(&mut self) -> Result<(), Failure> {
+        self.is_in_bytes_map("").map(|_| ())
+    }
+
+    /// Skips a `[bytes map]`. Returns whether `name` is one of its names.
+    pub fn is_in_bytes_map(&mut self, name: &str) -> Result<bool, Failure> {
+        let mut is_named = false;
         for _ in 0..self.short()? {
-            self.string()?;
+            is_named |= self.string()? == name;
             self.bytes()?;
         }
-        Ok(())
+        Ok(is_named)
     }
 }
 

@@ -7,6 +7,11 @@ use crate::notation::Reader;
 use crate::{Opcode, Version, flags};
 use model::{BatchEntry, BatchKind, BatchStatement, Consistency, Failure, QueryParameters};
 
+/// The name in a request's custom payload that asks for the price of the request, and in an answer's that tells it.
+pub const REQUEST_CHARGE: &str = "RequestCharge";
+/// The name in an error's custom payload that tells after how many milliseconds the request may be tried again.
+pub const RETRY_AFTER: &str = "RetryAfter";
+
 /// A message of a client.
 #[derive(Clone, PartialEq, Debug)]
 #[expect(missing_docs, reason = "the protocol's words")]
@@ -69,18 +74,20 @@ pub(crate) mod parameter_flags {
 pub(crate) const PREPARE_KEYSPACE: u32 = 0x01;
 
 impl<'a> Request<'a> {
-    /// Decodes a plain body. A custom payload, which `header_flags` announce, is skipped.
+    /// Decodes a plain body. Of a custom payload, which `header_flags` announce, only the name [`REQUEST_CHARGE`] means
+    /// anything.
     pub fn decode(version: Version, opcode: Opcode, header_flags: u8, body: &'a [u8]) -> Result<Request<'a>, Failure> {
         let mut reader = Reader::new(body);
         let reader = &mut reader;
+        let mut wants_charge = false;
         if header_flags & flags::CUSTOM_PAYLOAD != 0 {
             if version < Version::V4 {
                 let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
                 return Err(Failure::protocol(text));
             }
-            reader.skip_bytes_map()?;
+            wants_charge = reader.is_in_bytes_map(REQUEST_CHARGE)?;
         }
-        Ok(match opcode {
+        let mut request = match opcode {
             Opcode::Options => Request::Options,
             Opcode::Startup => Request::Startup(reader.string_map()?),
             Opcode::AuthResponse => Request::AuthResponse(reader.bytes()?),
@@ -101,7 +108,15 @@ impl<'a> Request<'a> {
             Opcode::Batch => Request::Batch(batch(version, reader)?),
             Opcode::Register => Request::Register(register(reader)?),
             _ => return Err(Failure::protocol("Unsupported message")),
-        })
+        };
+        if wants_charge
+            && let Request::Query { parameters, .. }
+            | Request::Execute { parameters, .. }
+            | Request::Batch(Batch { parameters, .. }) = &mut request
+        {
+            parameters.wants_charge = true;
+        }
+        Ok(request)
     }
 }
 

@@ -9,7 +9,7 @@ use crate::metadata::{self, one_table, put_columns};
 use crate::notation::{
     fill_in, put_bytes, put_inet_address, put_int, put_short, put_short_bytes, put_string, put_string_list,
 };
-use crate::request::EventType;
+use crate::request::{EventType, REQUEST_CHARGE, RETRY_AFTER};
 use crate::{Opcode, Version, flags};
 use model::failure::{Detail, FailureReason};
 use model::{ColumnSpec, Consistency, ErrorCode, Failure};
@@ -25,12 +25,25 @@ pub struct To {
     pub stream: i16,
     /// The tracing session of the request, if it is traced.
     pub tracing_id: Option<[u8; 16]>,
+    /// What the custom payload says, from version 4 on.
+    pub told: Option<Told>,
+    /// Whether the client knows [`ErrorCode::RateLimit`].
+    pub knows_rate_limits: bool,
+}
+
+/// What a custom payload says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Told {
+    /// `RequestCharge`: what the request has cost, hundredths of a request unit; sent as a double in whole units.
+    Charge(u64),
+    /// `RetryAfter`: milliseconds after which the request may be tried again; sent as a 64-bit integer.
+    RetryAfter(u32),
 }
 
 impl To {
     /// An answer without tracing.
     pub fn new(version: Version, stream: i16) -> To {
-        To { version, stream, tracing_id: None }
+        To { version, stream, tracing_id: None, told: None, knows_rate_limits: false }
     }
 }
 
@@ -49,7 +62,9 @@ const SCHEMA_CHANGE: i32 = 5;
 fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: impl FnOnce(&mut Vec<u8>)) {
     let warned = !warnings.is_empty() && to.version >= Version::V4;
     let traced = if to.tracing_id.is_some() { flags::TRACING } else { 0 };
-    let header_flags = traced | to.version.beta_flag() | if warned { flags::WARNINGS } else { 0 };
+    let told = to.told.filter(|_| to.version >= Version::V4);
+    let payload = if told.is_some() { flags::CUSTOM_PAYLOAD } else { 0 };
+    let header_flags = traced | payload | to.version.beta_flag() | if warned { flags::WARNINGS } else { 0 };
     put_envelope(out, to.version.number() | RESPONSE_BIT, header_flags, to.stream, opcode, |out| {
         if let Some(id) = &to.tracing_id {
             out.extend_from_slice(id);
@@ -57,13 +72,35 @@ fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: i
         if warned {
             put_string_list(out, warnings.iter().map(String::as_str));
         }
+        if let Some(told) = told {
+            put_told(out, told);
+        }
         encode(out);
     });
 }
 
+/// Appends a custom payload with one name.
+fn put_told(out: &mut Vec<u8>, told: Told) {
+    let (name, bytes) = match told {
+        Told::Charge(hundredths) => (REQUEST_CHARGE, (hundredths as f64 / 100.0).to_be_bytes()),
+        Told::RetryAfter(millis) => (RETRY_AFTER, i64::from(millis).to_be_bytes()),
+    };
+    put_short(out, 1);
+    put_string(out, name);
+    put_bytes(out, Some(&bytes));
+}
+
 /// Appends ERROR. An error that the version does not know becomes the nearest one that it does.
 pub fn error(out: &mut Vec<u8>, to: To, warnings: &[String], failure: &Failure) {
-    put(out, to, Opcode::Error, warnings, |out| put_error(out, to.version, failure));
+    let to = match &failure.detail {
+        Detail::Throttled { retry_after_millis, .. } => To { told: Some(Told::RetryAfter(*retry_after_millis)), ..to },
+        _ => to,
+    };
+    let is_unknown = failure.code == ErrorCode::RateLimit && !to.knows_rate_limits;
+    put(out, to, Opcode::Error, warnings, |out| match is_unknown {
+        true => put_error(out, to.version, &Failure::config(failure.text.clone())),
+        false => put_error(out, to.version, failure),
+    });
 }
 
 /// Appends the ERROR that answers a refused envelope, whose version may be one that is not spoken.
@@ -103,8 +140,17 @@ fn put_error(out: &mut Vec<u8>, version: Version, failure: &Failure) {
     };
     put_int(out, code as i32);
     put_string(out, &text);
-    match &failure.detail {
+    put_detail(out, version, &failure.detail);
+}
+
+/// Appends the fields that follow code and text.
+fn put_detail(out: &mut Vec<u8>, version: Version, detail: &Detail) {
+    match detail {
         Detail::None | Detail::Replica { .. } => {}
+        Detail::Throttled { as_told, .. } => put_detail(out, version, as_told),
+        Detail::RateLimit { is_write, by_coordinator } => {
+            out.extend_from_slice(&[u8::from(*is_write), u8::from(*by_coordinator)]);
+        }
         Detail::Unavailable { consistency, required, alive } => {
             put_short(out, *consistency as u16);
             put_int(out, *required);

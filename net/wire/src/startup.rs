@@ -11,7 +11,12 @@ pub struct Startup {
     pub throw_on_overload: Option<bool>,
     /// The algorithm with which all answers, READY too, are compressed, and requests may be.
     pub compression: Option<Compression>,
+    /// Whether the client knows ScyllaDB's error for rate limits ([`RATE_LIMIT_ERROR`]).
+    pub knows_rate_limits: bool,
 }
+
+/// The option with which clients say that they know ScyllaDB's error for rate limits, and the value of it in SUPPORTED.
+pub const RATE_LIMIT_ERROR: [&str; 2] = ["SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=61440"];
 
 impl Startup {
     /// Checks the options of a STARTUP. Names ignore case and unknown options are ignored. Error texts are Cassandra's.
@@ -40,7 +45,8 @@ impl Startup {
             },
         };
         let throw_on_overload = option("THROW_ON_OVERLOAD").map(|value| value == "1");
-        Ok(Startup { throw_on_overload, compression })
+        let knows_rate_limits = option(RATE_LIMIT_ERROR[0]).is_some();
+        Ok(Startup { throw_on_overload, compression, knows_rate_limits })
     }
 }
 
@@ -93,5 +99,8 @@ mod tests {
         assert_eq!(Startup::check(Version::V5, &overload).expect("accepted").throw_on_overload, Some(true));
         let plain = Startup::check(Version::V5, &overload[..1]).expect("accepted");
         assert_eq!(plain.throw_on_overload, None);
+        assert!(!plain.knows_rate_limits);
+        let limits = [("CQL_VERSION", "3.0.0"), ("SCYLLA_RATE_LIMIT_ERROR", "")];
+        assert!(Startup::check(Version::V4, &limits).expect("accepted").knows_rate_limits);
     }
 }

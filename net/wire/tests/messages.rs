@@ -27,6 +27,7 @@ fn full_parameters<'a>() -> QueryParameters<'a> {
         timestamp: Some(-5),
         keyspace: Some("ks"),
         now_in_seconds: Some(7),
+        wants_charge: false,
     }
 }
 
@@ -240,6 +241,39 @@ fn failures_of_conditional_changes_by_version() {
     let acks = b"\0\x08\0\0\0\x01\0\0\0\x02\0\x06SIMPLE".to_vec();
     assert_eq!(body(Version::V5, &timeout), (0x1100, "text".into(), [&acks[..], b"\0\x03"].concat()));
     assert_eq!(body(Version::V4, &timeout), (0x1100, older.into(), acks));
+}
+
+/// What a request has cost, and when it may be tried again, are told from version 4 on.
+#[test]
+fn payloads_tell_charges_and_when_to_try_again() {
+    let charged = |version| {
+        answer(version, |out, to| response::void(out, To { told: Some(response::Told::Charge(537)), ..to }, &[]))
+            .payload
+    };
+    assert_eq!(charged(Version::V4), [("RequestCharge".to_owned(), 5.37f64.to_be_bytes().to_vec())]);
+    assert_eq!(charged(Version::V3), []);
+    let as_told = Detail::RateLimit { is_write: true, by_coordinator: true };
+    let detail = Detail::Throttled { retry_after_millis: 258, as_told: Box::new(as_told) };
+    let failure = Failure::new(ErrorCode::RateLimit, "text").with(detail);
+    let refused = |knows_rate_limits| {
+        let told = answer(Version::V4, |out, to| response::error(out, To { knows_rate_limits, ..to }, &[], &failure));
+        match told.response {
+            client::Response::Error { code, detail, .. } => (code, detail, told.payload),
+            other => panic!("{other:?}"),
+        }
+    };
+    let payload = vec![("RetryAfter".to_owned(), b"\0\0\0\0\0\0\x01\x02".to_vec())];
+    assert_eq!(refused(true), (0xF000, vec![1, 1], payload.clone()));
+    assert_eq!(refused(false), (0x2300, vec![], payload));
+    for version in VERSIONS {
+        let parameters = QueryParameters { wants_charge: true, ..QueryParameters::new(Consistency::One) };
+        let request = Request::Query { text: "SELECT", parameters };
+        let mut out = Vec::new();
+        put_request(&mut out, version, 1, &request);
+        let asked = Request::decode(version, wire::Opcode::Query, out[1], &out[wire::envelope::HEADER_BYTES..]);
+        let Ok(Request::Query { parameters, .. }) = asked else { panic!("{asked:?}") };
+        assert_eq!(parameters.wants_charge, version >= Version::V4);
+    }
 }
 
 /// Which replicas failed, and why, is known from version 5 on; version 3 knows only time-outs.

@@ -91,6 +91,9 @@ pub struct Answer {
     pub response: Response,
     /// Client warnings, sent in v4 and later.
     pub warnings: Vec<String>,
+    /// What the request has cost, hundredths of a request unit, if the client is told: because it asks, or because the
+    /// throughput of a table is limited.
+    pub charge: Option<u64>,
 }
 
 /// The answer to a PREPARE.

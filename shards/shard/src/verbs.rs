@@ -121,6 +121,8 @@ verbs! {
     RepairOfSet = 0x6a, "REPAIR_OF_SET_REQ";
     /// Add rows to what is set apart for an incremental repair.
     RepairAdd = 0x6b, "REPAIR_ADD_REQ";
+    /// Serve a core of the sender from a bucket of units that this node keeps.
+    LeaseUnits = 0x70, "LEASE_UNITS_REQ";
     /// Take part in a session of incremental repair.
     RepairSession = 0x6c, "REPAIR_SESSION_REQ";
     /// Finish the changes that rounds of Paxos have left unfinished in a range.

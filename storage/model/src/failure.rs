@@ -28,6 +28,8 @@ pub enum ErrorCode {
     Config = 0x2300,
     AlreadyExists = 0x2400,
     Unprepared = 0x2500,
+    /// ScyllaDB's, told only to clients that know it; to others it is [`ErrorCode::Config`].
+    RateLimit = 0xF000,
 }
 
 /// A failed request: Cassandra's error code and text, and whether the request may have had an effect.
@@ -156,6 +158,20 @@ pub enum Detail {
         function: String,
         /// The CQL types of its arguments.
         arguments: Vec<String>,
+    },
+    /// [`ErrorCode::RateLimit`].
+    RateLimit {
+        /// Whether it was a write.
+        is_write: bool,
+        /// Whether the coordinator has refused it, and not a replica.
+        by_coordinator: bool,
+    },
+    /// The request was refused because its table may not use more.
+    Throttled {
+        /// When it may be tried again.
+        retry_after_millis: u32,
+        /// The fields that go with the code.
+        as_told: Box<Detail>,
     },
     /// [`ErrorCode::Unprepared`].
     Unprepared {

@@ -29,6 +29,8 @@ pub struct QueryParameters<'a> {
     pub keyspace: Option<&'a str>,
     /// The time against which expiry is judged and deletions are recorded, seconds since 1970 (v5).
     pub now_in_seconds: Option<i32>,
+    /// Whether the client asks what the request costs: its payload names `RequestCharge`.
+    pub wants_charge: bool,
 }
 
 impl QueryParameters<'_> {
@@ -45,6 +47,7 @@ impl QueryParameters<'_> {
             timestamp: None,
             keyspace: None,
             now_in_seconds: None,
+            wants_charge: false,
         }
     }
 }

@@ -1,10 +1,12 @@
 //! Keyspaces, tables and columns. A [`Schema`] is immutable and shared between cores as `Arc<Schema>`.
 
+use crate::capacity::Capacity;
 use crate::id_map::IdMap;
 use crate::index::Index;
-use crate::key::Home;
+use crate::key::{Home, components};
 use crate::mask::ColumnMask;
 use crate::partitioner::Partitioner;
+use crate::text::to_plain;
 use crate::tombstone_gc::{GcBefore, GcMode, RepairedRanges, TombstoneGc};
 use crate::types::{CqlType, UserType};
 use std::collections::{BTreeMap, BTreeSet};
@@ -277,6 +279,22 @@ impl Table {
         self.indexes.iter().filter(move |index| index.column == column)
     }
 
+    /// A serialised partition key as Cassandra's tools show it: `7`, `0:he\\:y`.
+    pub fn key_text(&self, key: &[u8]) -> String {
+        let columns = self.partition_key();
+        if let [column] = columns {
+            return to_plain(&column.cql_type, key);
+        }
+        let parts = columns.iter().zip(components(key, columns.len()));
+        let texts = parts.map(|(column, part)| {
+            let text = to_plain(&column.cql_type, part).replace(':', "\\:");
+            // As in Cassandra, so that the end of a part is not taken for an escape.
+            let end = if text.ends_with(['\\', '!']) { "!" } else { "" };
+            format!("{text}{end}")
+        });
+        texts.collect::<Vec<String>>().join(":")
+    }
+
     /// `keyspace.name`.
     pub fn full_name(&self) -> String {
         format!("{}.{}", self.keyspace, self.name)
@@ -291,6 +309,8 @@ pub struct TableOptions {
     pub allow_auto_snapshot: Option<bool>,
     pub bloom_filter_fp_chance: f64,
     pub caching: BTreeMap<String, String>,
+    /// The throughput that the table may use; `None`: it is not limited.
+    pub capacity: Option<Arc<Capacity>>,
     pub cdc: Option<bool>,
     pub comment: String,
     pub compaction: BTreeMap<String, String>,
@@ -318,6 +338,7 @@ impl Default for TableOptions {
             allow_auto_snapshot: None,
             bloom_filter_fp_chance: 0.01,
             caching: map(&[("keys", "ALL"), ("rows_per_partition", "NONE")]),
+            capacity: None,
             cdc: None,
             comment: String::new(),
             compaction: map(&[

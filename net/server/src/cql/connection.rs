@@ -58,6 +58,7 @@ pub struct Connection {
     segments: RefCell<SegmentWriter>,
     compression: Cell<Option<Compression>>,
     throw_on_overload: Cell<bool>,
+    knows_rate_limits: Cell<bool>,
     /// The options of STARTUP; `None` before it.
     options: RefCell<Option<BTreeMap<String, String>>>,
     /// How many requests have begun.
@@ -85,6 +86,7 @@ impl Connection {
             segments: RefCell::default(),
             compression: Cell::new(None),
             throw_on_overload: Cell::new(throws_on_overload),
+            knows_rate_limits: Cell::new(false),
             options: RefCell::default(),
             requests: Cell::new(0),
             other_messages: Cell::new(0),
@@ -136,6 +138,11 @@ impl Connection {
         self.throw_on_overload.get()
     }
 
+    /// Whether the client knows ScyllaDB's error for rate limits.
+    pub(crate) fn knows_rate_limits(&self) -> bool {
+        self.knows_rate_limits.get()
+    }
+
     /// Whether the client must log in and has not.
     pub(crate) fn awaits_login(&self) -> bool {
         self.context.config.node.access.requires_login() && self.session.user.borrow().is_none()
@@ -181,6 +188,7 @@ impl Connection {
         if let Some(throws) = startup.throw_on_overload {
             self.throw_on_overload.set(throws);
         }
+        self.knows_rate_limits.set(startup.knows_rate_limits);
         self.count_message();
         if segmented && startup.compression.is_some() {
             *self.segments.borrow_mut() = SegmentWriter::compressed();

@@ -10,7 +10,7 @@ use shard::{Answer, PreparedAnswer, Response};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use wire::envelope::Envelope;
 use wire::request::{Batch, Request};
-use wire::response::{self, To};
+use wire::response::{self, To, Told};
 use wire::{Version, flags};
 
 /// Decodes a request's body. A panic becomes a server error, and the log names the body's hash; in the simulator the
@@ -33,6 +33,7 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 /// Executes a QUERY, PREPARE, EXECUTE or BATCH and queues its answer, with a warning if the request had to wait.
 pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: Option<String>) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
+    to.knows_rate_limits = connection.knows_rate_limits();
     let mut trace = None;
     let decoded = decode(connection, envelope);
     let mut outcome = match &decoded {
@@ -54,6 +55,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: O
     match &outcome {
         Ok(Outcome::Answer(answer)) => {
             let form = decoded.as_ref().map(RowsForm::of).unwrap_or_default();
+            to.told = answer.charge.map(Told::Charge);
             connection.send(|out| put_answer(out, to, answer, form));
         }
         Ok(Outcome::Prepared(prepared)) => connection.send(|out| put_prepared(out, to, prepared)),

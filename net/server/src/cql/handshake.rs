@@ -6,6 +6,7 @@ use model::key::IGNORE_MSB;
 use wire::Version;
 use wire::compression;
 use wire::response::{self, To};
+use wire::startup::RATE_LIMIT_ERROR;
 
 /// The CQL version that SUPPORTED names.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
@@ -33,6 +34,7 @@ pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
         ("COMPRESSION", &compression::NAMES),
         ("CQL_VERSION", &[CQL_VERSION]),
         ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
+        (RATE_LIMIT_ERROR[0], &RATE_LIMIT_ERROR[1..]),
     ];
     // Clients can compute the core of a token of Murmur3 only.
     if partitioner == Partitioner::Murmur3 {

@@ -14,7 +14,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use shard::metrics::operations::{BOUNDS, QUANTILES};
-use shard::metrics::{Latency, Operation, ShardMetrics};
+use shard::metrics::{Charges, Latency, Operation, ShardMetrics};
 use shard::{PeerTraffic, TrafficCounts};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -344,6 +344,7 @@ impl Gathered {
         let expired = counter("helenus_batches_expired", "Logged batches that were given up after gc_grace_seconds");
         self.by_shard(encoder, expired, |metrics| metrics.batches_expired)?;
         self.hints(encoder)?;
+        self.charges(encoder)?;
         let sent = counter("helenus_streamed_bytes_sent", "Bytes of SSTables that were sent to other nodes");
         self.by_shard(encoder, sent, |metrics| metrics.streams.sent_bytes)?;
         let received = counter("helenus_streamed_bytes_received", "Bytes of SSTables that came from other nodes");
@@ -377,6 +378,51 @@ impl Gathered {
         self.by_shard(encoder, read, |metrics| metrics.repairs.read_bytes)?;
         let written = counter("helenus_repair_written_bytes", "Bytes of rows that repairs have written to replicas");
         self.by_shard(encoder, written, |metrics| metrics.repairs.written_bytes)
+    }
+
+    /// Only tables whose throughput is limited have these.
+    fn charges(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let write = |metric: Metric, encoder: &mut DescriptorEncoder<'_>, of: fn(&Charges) -> [Number; 2]| {
+            metric.write(encoder, |samples| {
+                for (shard, metrics) in self.each() {
+                    for table in &metrics.charges {
+                        let mut sum = Charges::default();
+                        table.roles.iter().for_each(|(_, charges)| sum.add(charges));
+                        for (kind, number) in ["read", "write"].into_iter().zip(of(&sum)) {
+                            let (keyspace, name) = &table.name;
+                            let labels = [
+                                ("keyspace", &**keyspace),
+                                ("kind", kind),
+                                ("shard", shard.as_str()),
+                                ("table", name.as_str()),
+                            ];
+                            samples.put(labels, number)?;
+                        }
+                    }
+                }
+                Ok(())
+            })
+        };
+        let units = counter("helenus_request_units", "Request units charged for tables whose throughput is limited");
+        write(units, encoder, |charges| {
+            [charges.read_units, charges.write_units].map(|hundredths| Number::Fraction(hundredths as f64 / 100.0))
+        })?;
+        let charged = counter("helenus_charged_requests", "Requests to tables whose throughput is limited");
+        write(charged, encoder, |charges| [charges.reads, charges.writes].map(Number::Whole))?;
+        let refused = counter("helenus_throttled_requests", "Requests that were refused as their table used too much");
+        refused.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for table in &metrics.charges {
+                    let (keyspace, name) = &table.name;
+                    let refused: u64 = table.roles.iter().map(|(_, charges)| charges.refused).sum();
+                    samples.put(
+                        [("keyspace", &**keyspace), ("shard", shard.as_str()), ("table", name.as_str())],
+                        refused,
+                    )?;
+                }
+            }
+            Ok(())
+        })
     }
 
     fn hints(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -3,6 +3,9 @@
 use super::{TableName, Term, TypeName};
 use model::IndexedPart;
 
+/// The property whose values may be maps.
+pub const CUSTOM_PROPERTIES: &str = "custom_properties";
+
 /// One `name = value` of a WITH clause.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Property {
@@ -17,7 +20,7 @@ pub struct Property {
 pub enum PropertyValue {
     /// A constant.
     Text(String),
-    /// `{'k': 'v', ...}`.
+    /// `{'k': 'v', ...}`. In [`CUSTOM_PROPERTIES`] values may be maps: `{'a': {'b': 1}}` is given as `{'a.b': 1}`.
     Map(Vec<(String, String)>),
 }
 

@@ -1,5 +1,6 @@
 //! ALTER TABLE: finds the table and applies the change.
 
+use super::capacity_options;
 use super::ineffective_options;
 use super::masks;
 use super::table_options;
@@ -47,6 +48,7 @@ pub(super) fn alter(
                 return Err(Failure::config("Cannot alter table id."));
             }
             altered.options = options.finish()?;
+            capacity_options::check_effect(altered.options.capacity.as_deref())?;
             if altered.is_counter() && altered.options.default_time_to_live > 0 {
                 return Err(super::table::no_time_to_live());
             }

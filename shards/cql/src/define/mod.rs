@@ -10,6 +10,7 @@
 //! What is not here: making a change durable and announcing it to all cores (crate `shard`).
 
 mod alter;
+mod capacity_options;
 mod columns;
 mod compact;
 pub mod compaction_options;

@@ -1,5 +1,6 @@
 //! CREATE TABLE and DROP TABLE.
 
+use super::capacity_options;
 use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
 use super::ineffective_options;
@@ -82,6 +83,7 @@ pub(super) fn create(
     }
     let given_id = options.id.clone();
     let options = options.finish()?;
+    capacity_options::check_effect(options.capacity.as_deref())?;
     let mut table = Table {
         id: site.new_id,
         keyspace: keyspace.to_owned(),

@@ -4,7 +4,7 @@
 //! that storage does not use are checked and stored too; options that would change answers but are not implemented are
 //! refused.
 
-use super::{DefinitionContext, compaction_options, compression_options, table_id};
+use super::{DefinitionContext, capacity_options, compaction_options, compression_options, table_id};
 use crate::ast::{Property, PropertyValue};
 use crate::errors::{syntax, unsupported};
 use model::memtable::DEFAULT_MEMTABLE;
@@ -102,9 +102,11 @@ pub(crate) fn parse(
                     return Err(Failure::invalid("Some nodes run a version without tombstone_gc; update them first"));
                 }
             }
+            name if capacity_options::is_one(name) => capacity_options::apply(property, &mut options.capacity)?,
             other => unknown = unknown.or_else(|| Some(other.to_owned())),
         }
     }
+    capacity_options::check(properties)?;
     Ok(ParsedOptions { options, bloom, is_new: before.is_none(), unknown, id })
 }
 

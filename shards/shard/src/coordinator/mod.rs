@@ -9,6 +9,8 @@
 //! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.
 //!
+//! 5. A table whose throughput is limited admits a request before it is sent anywhere (`throttle`).
+//!
 //! Invariants: a request whose only replica is this core sends no message; each other replica that is asked costs one
 //! message and its answer.
 
@@ -31,6 +33,7 @@ pub(crate) mod remote;
 pub(crate) mod replication;
 pub(crate) mod row_source;
 pub(crate) mod scan;
+pub(crate) mod throttle;
 pub(crate) mod truncate;
 pub(crate) mod validation;
 pub(crate) mod write;

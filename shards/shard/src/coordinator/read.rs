@@ -28,6 +28,7 @@ use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
 use model::{ColumnId, DecoratedKey, Failure, Table, TokenRange};
 use runtime::sync::join_all;
 use runtime::{Instant, ShardId};
+use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -74,6 +75,8 @@ pub(crate) struct ReadPlan {
     pub(crate) tombstones: Tombstones,
     /// Thresholds for rows that are filtered after replicas were merged, and whether they were met.
     pub(crate) filtered: FilteredRows,
+    /// Rows and tombstones that were looked at.
+    pub(crate) looked_at: Cell<u64>,
 }
 
 /// The limits of a page.
@@ -153,6 +156,7 @@ impl ReadPlan {
         limit: u64,
     ) -> Result<(), Failure> {
         met.add(part);
+        self.looked_at.set(self.looked_at.get() + part.live + part.dead);
         match met.dead > 0 && self.tombstones.are_too_many(met, key, limit) {
             true => Err(self.too_many_tombstones(key)),
             false => Ok(()),

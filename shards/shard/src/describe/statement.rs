@@ -216,6 +216,9 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
     if options.tombstone_gc != Default::default() {
         out.push(format!("tombstone_gc = {}", map(&options.tombstone_gc.to_map())));
     }
+    // These are not Cassandra's, and only tables that have them show them.
+    let of_capacity = options.capacity.iter().flat_map(|capacity| capacity.options());
+    out.extend(of_capacity.map(|(name, value)| format!("{name} = {value}")));
     out
 }
 

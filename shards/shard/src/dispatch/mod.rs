@@ -6,7 +6,7 @@
 
 pub(crate) mod peers;
 
-use crate::coordinator::cas;
+use crate::coordinator::{cas, throttle};
 use crate::definitions::{adopt, define, truncate};
 use crate::execute::conditional::decision;
 use crate::execute::write::list_changes;
@@ -163,6 +163,7 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
             Reply::Done(Box::pin(prepared::install(shard, id, keyspace, text)).await)
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(prepared::find_at_home(shard, id)).await),
+        Request::Lease(request) => Reply::Leased(throttle::lease(shard, &request)),
         Request::ForgetRoles => {
             shard.roles().forget();
             Reply::Done(Ok(()))

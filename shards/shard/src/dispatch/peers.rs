@@ -19,7 +19,7 @@ use crate::peer::counters::{self, Change};
 use crate::peer::head::{Head, TracedSession};
 use crate::peer::paxos::{self, Round};
 use crate::peer::{
-    batches, digests, hints as hint_bytes, proofs, reads, relays, repair_sessions, repairs, rows, unfinished,
+    batches, digests, hints as hint_bytes, leases, proofs, reads, relays, repair_sessions, repairs, rows, unfinished,
 };
 use crate::ports::{PeerLane, Unreadable};
 use crate::replica;
@@ -274,6 +274,15 @@ async fn write(shard: &Shard, head: Head, verb: Verb, body: Vec<u8>) -> Result<V
             let id = batches::decode_id(&body).ok_or(Stopped::Unreadable)?;
             shard.call(keeper(shard, id), Request::RemoveBatch(id)).await.done()?;
             Ok(answer::result(|_| ()))
+        }
+        Verb::LeaseUnits => {
+            let (request, core) = leases::decode(&body).ok_or(Stopped::Unreadable)?;
+            let core = ShardId(core % runtime::shard_count() as u16);
+            let table = request.table;
+            match shard.call(core, Request::Lease(Box::new(request))).await.leased() {
+                Some(grant) => Ok(answer::result(|out| leases::push_grant(out, &grant))),
+                None => Err(Refusal::UnknownTable(table).into()),
+            }
         }
         Verb::ForgetRoles if body.is_empty() => {
             for reply in shard.call_all(|| Request::ForgetRoles).await {

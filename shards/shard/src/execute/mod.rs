@@ -14,6 +14,7 @@ mod select;
 mod values;
 pub(crate) mod write;
 
+use crate::coordinator::throttle::Bill;
 use crate::coordinator::truncate;
 use crate::describe;
 use crate::messages::Request;
@@ -27,6 +28,7 @@ use crate::virtual_tables;
 use cql::plan::{Describe, Plan};
 use model::{Failure, QueryParameters};
 use runtime::ShardId;
+use std::rc::Rc;
 use std::sync::Arc;
 use values::binding::{Values, wrong_count_executed, wrong_count_queried};
 use values::timeout::timeout_of;
@@ -81,21 +83,23 @@ async fn run(
     if let Some(guardrails) = &shard.config().guardrails {
         warnings.extend(guardrail_checks::check(shard, guardrails, prepared, values, parameters)?);
     }
+    let bill = bill(shard, session, parameters);
+    let bill = bill.as_ref();
     let response = match &prepared.plan {
         Plan::Select(plan) => {
-            Response::Rows(select::select(shard, statement, plan, values, parameters, &mut warnings).await?)
+            Response::Rows(select::select(shard, statement, plan, values, parameters, &mut warnings, bill).await?)
         }
         Plan::Modify(plan) if plan.is_conditional() => {
-            Response::Rows(Box::pin(conditional::modify(shard, statement, plan, values, parameters)).await?)
+            Response::Rows(Box::pin(conditional::modify(shard, statement, plan, values, parameters, bill)).await?)
         }
         Plan::Modify(plan) => {
-            write::statement::modify(shard, statement, plan, values, parameters).await?;
+            write::statement::modify(shard, statement, plan, values, parameters, bill).await?;
             Response::Void
         }
         Plan::Batch(plan) => {
             let answer = match plan.conditional {
-                true => Box::pin(conditional::batch(shard, statement, plan, values, parameters)).await?,
-                false => Box::pin(write::batch::statement(shard, statement, plan, values, parameters)).await?,
+                true => Box::pin(conditional::batch(shard, statement, plan, values, parameters, bill)).await?,
+                false => Box::pin(write::batch::statement(shard, statement, plan, values, parameters, bill)).await?,
             };
             warnings.extend(answer.warnings);
             answer.response
@@ -130,7 +134,17 @@ async fn run(
         Plan::Describe(plan) => Response::Rows(describe_page(shard, statement, plan, parameters)?),
         Plan::Access(plan) => Box::pin(access::statements::run(shard, session, statement, plan, &mut warnings)).await?,
     };
-    Ok(Answer { response, warnings })
+    Ok(Answer { response, warnings, charge: bill.and_then(|bill| bill.told()) })
+}
+
+/// Who pays for a request; nobody if no table is metered and the client does not ask for the price.
+#[inline]
+fn bill(shard: &Shard, session: &Session, parameters: &QueryParameters<'_>) -> Option<Rc<Bill>> {
+    if !shard.throughput().is_metered() && !parameters.wants_charge {
+        return None;
+    }
+    let role = session.user.borrow().as_ref().map(|user| user.name.clone());
+    Some(Rc::new(Bill::new(role, parameters.wants_charge)))
 }
 
 fn describe_page(

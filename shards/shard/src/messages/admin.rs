@@ -2,7 +2,7 @@
 
 use crate::config::Timeouts;
 use crate::guards::disk_usage::DiskUsage;
-use crate::metrics::{Measure, RequestMetrics, ShardMetrics, TableMetrics};
+use crate::metrics::{Measure, RequestMetrics, SampleRequest, Samples, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
 use cluster::replication::ReplicationBefore;
 use cluster::topology::{Node, NodeIndex};
@@ -196,6 +196,10 @@ pub enum TableVerb {
     Compactions,
     /// Return how many flushes are running and have completed.
     Flushes,
+    /// Begin to sample which partitions are read and written.
+    BeginSampling(SampleRequest),
+    /// End the sampling with this number, and return what it has found.
+    EndSampling(u64),
     /// Build an index of a table.
     BuildIndex {
         /// The table.
@@ -264,6 +268,8 @@ pub enum TableAnswer {
     Memory(u64),
     /// The answer to [`TableVerb::Compactions`].
     Compactions(Box<CompactionStatistics>),
+    /// The answer to [`TableVerb::EndSampling`].
+    Samples(Box<Samples>),
     /// The answer to [`TableVerb::Flushes`].
     Flushes {
         /// Flushes under way.

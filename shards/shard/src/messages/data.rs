@@ -212,6 +212,14 @@ pub(crate) struct ConditionalStatement {
     pub(crate) bound: Vec<OwnedBound>,
 }
 
+impl ConditionalStatement {
+    /// Bytes of its values.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = |value: &OwnedBound| if let OwnedBound::Bytes(bytes) = value { bytes.len() as u64 } else { 0 };
+        self.bound.iter().map(bytes).sum()
+    }
+}
+
 /// A step of a round that another node runs about a partition.
 #[derive(Debug)]
 pub struct PaxosRequest {

@@ -1,8 +1,8 @@
 //! Messages between cores: requests and their replies.
 //!
 //! Each family has a file with the payloads of its requests: [`data`] (reads and writes), [`repair`], [`schema`],
-//! [`streams`], [`admin`] (metrics and operators' requests) and [`start`] (steps of starting together, which are not
-//! requests).
+//! [`streams`], [`units`], [`admin`] (metrics and operators' requests) and [`start`] (steps of starting together, which
+//! are not requests).
 //!
 //! `mailbox` carries messages, `dispatch` serves requests. Only `execute` knows what a payload means in CQL.
 
@@ -12,6 +12,7 @@ pub(crate) mod repair;
 pub(crate) mod schema;
 pub(crate) mod start;
 pub(crate) mod streams;
+pub(crate) mod units;
 
 use crate::ports::{SchemaChange, Unreadable};
 use crate::query_trace::Events;
@@ -20,6 +21,7 @@ use admin::{
     HintAnswer, HintVerb, Members, MetricsReply, MetricsRequest, OwedTruncation, SplitRequest, TableAnswer, TableVerb,
 };
 use cluster::repair::session::SessionState;
+use cluster::units::Grant;
 use cql::plan::Define;
 use data::{
     ConditionalRequest, Decision, DigestReply, FragmentRequest, ListChange, LockRequest, LockedPartition, PaxosReply,
@@ -38,6 +40,7 @@ use start::StartStep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use streams::{StreamAnswer, StreamVerb};
+use units::LeaseRequest;
 use uuid::Uuid;
 
 /// A message as it travels through the mesh between cores.
@@ -191,6 +194,8 @@ pub enum Request {
     },
     /// Find the text of a prepared statement. Sent to the id's home shard, or to shard 0.
     FindPrepared([u8; 16]),
+    /// Serve a holder from a bucket of units that the receiver keeps.
+    Lease(Box<LeaseRequest>),
     /// Forget what was read of roles, because they have changed.
     ForgetRoles,
     /// Return metrics of this core.
@@ -247,6 +252,8 @@ pub enum Reply {
     Truncated(Result<LogPosition, Failure>),
     /// The answer to [`Request::FindPrepared`]; `None` if there is no such statement.
     Prepared(Option<PreparedText>),
+    /// The answer to [`Request::Lease`]; `None` if the receiver knows of no such limit.
+    Leased(Option<Grant>),
     /// The answer to [`Request::Metrics`].
     Metrics(MetricsReply),
     /// The answer to [`Request::Table`].
@@ -369,6 +376,14 @@ impl Reply {
         match self {
             Reply::Truncated(result) => result,
             _ => Err(unexpected()),
+        }
+    }
+
+    /// The result of [`Request::Lease`]; nothing if it was not served.
+    pub(crate) fn leased(self) -> Option<Grant> {
+        match self {
+            Reply::Leased(grant) => grant,
+            _ => None,
         }
     }
 

@@ -10,18 +10,23 @@
 //! Invariants: recording takes no lock, sends nothing and allocates only for the first value of a table; shards are
 //! summed when metrics are asked for.
 
+mod charges;
 mod cidrs;
+pub(crate) mod heavy_hitters;
 pub(crate) mod histogram;
 pub mod operations;
 pub(crate) mod pools;
 pub(crate) mod running;
+pub(crate) mod sampling;
 mod shard_metrics;
 
+pub use charges::{Charges, HOT_SECONDS, HotKey, TableCharges};
 pub use cidrs::CidrLatency;
 pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
 pub use pools::stages;
 pub use running::RunningRequest;
+pub use sampling::{SampleRequest, SampledKey, Samples};
 pub use shard_metrics::{HintMetrics, RepairMetrics, ShardMetrics, StreamMetrics};
 
 use crate::guards::tombstones::ScanCounts;
@@ -33,6 +38,7 @@ use operations::Latencies;
 use running::Running;
 use runtime::Instant;
 use runtime::metrics::Counter;
+use sampling::Sampling;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -191,6 +197,8 @@ pub(crate) struct Metrics {
     pub(crate) logged_batches: Histogram,
     pub(crate) unlogged_batches: Histogram,
     pub(crate) counter_batches: Histogram,
+    /// Which partitions are read and written most, while somebody asks.
+    pub(crate) sampling: Sampling,
     /// Looking after the addresses of clients.
     pub(crate) cidrs: CidrLatencies,
     /// Prepared statements that were run.

@@ -1,5 +1,6 @@
 //! The metrics of a shard as a whole, collected on that shard when they are asked for.
 
+use super::charges::TableCharges;
 use super::operations::{Latency, Operation};
 use crate::ports::{Activity, PeerTraffic, Served};
 use engine::CacheMetrics;
@@ -59,6 +60,8 @@ pub struct ShardMetrics {
     pub hints: HintMetrics,
     /// Streams to and from other nodes.
     pub streams: StreamMetrics,
+    /// What was charged for tables whose throughput is limited.
+    pub charges: Vec<TableCharges>,
 }
 
 /// What has come of repairs that a shard leads. Counts are since the start.

@@ -142,6 +142,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             received_bytes: shard.streams().received_bytes.get(),
             sessions: shard.streams().sessions() as u64,
         },
+        charges: shard.throughput().charges(now),
     }
 }
 

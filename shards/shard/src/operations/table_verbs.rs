@@ -127,6 +127,11 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
         }
         TableVerb::Memory => Ok(TableAnswer::Memory(store.memory().0 as u64)),
         TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
+        TableVerb::BeginSampling(request) => match shard.metrics().sampling.begin(request) {
+            true => Ok(TableAnswer::Done),
+            false => Err(Failure::server("too many samplings are under way")),
+        },
+        TableVerb::EndSampling(id) => Ok(TableAnswer::Samples(Box::new(shard.metrics().sampling.end(id)))),
         TableVerb::Flushes => {
             let (running, completed) = store.flush_activity();
             Ok(TableAnswer::Flushes { running, completed })

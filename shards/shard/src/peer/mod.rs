@@ -11,6 +11,7 @@
 //! | `batches` | logged batches to be kept or forgotten |
 //! | `counters` | changes of counters, and what their leader answers |
 //! | `relays` | mutations that one node passes on to others |
+//! | `leases` | units that are leased |
 //! | `hints` | mutations that a node has missed |
 //! | `streams` | sessions of streaming and the files that they send |
 //! | `repairs` | hashes of what a node has |
@@ -33,6 +34,7 @@ pub(crate) mod counters;
 pub(crate) mod digests;
 pub(crate) mod head;
 pub(crate) mod hints;
+pub(crate) mod leases;
 pub(crate) mod paxos;
 pub(crate) mod proofs;
 pub(crate) mod reads;

@@ -4,7 +4,7 @@
 //! awaited for it; [`read_fragments`] gives a block of fragments. All read as [`super::read`] does, but for tables
 //! without storage, which no other replica has.
 
-use super::read::{trace_begin, trace_end};
+use super::read::{sample, trace_begin, trace_end};
 use super::row_sink::RowBlockSink;
 use super::{failure, wait_for_table};
 use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
@@ -43,6 +43,7 @@ pub(crate) fn read_digest_now(shard: &Shard, request: &ReadRequest) -> Option<Re
     };
     let rows = sink.finish(end);
     shard.metrics().read(&table.id, Measure::LocalRead, began, rows.scanned);
+    sample(shard, request, rows.scanned);
     Some(Ok(DigestReply { rows, digest: digest.finish() }))
 }
 
@@ -66,6 +67,7 @@ pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<
         Partitions::Range(_) => Measure::LocalScan,
     };
     shard.metrics().read(&table.id, measure, began, rows.scanned);
+    sample(shard, request, rows.scanned);
     trace_end(shard, rows.scanned);
     Ok(DigestReply { rows, digest: digest.finish() })
 }

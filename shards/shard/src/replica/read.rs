@@ -44,9 +44,20 @@ pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result
                 Partitions::Range(_) => Measure::LocalScan,
             };
             shard.metrics().read(&table.id, measure, began, reply.scanned);
+            sample(shard, request, reply.scanned);
             Ok(reply)
         }
         Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
+    }
+}
+
+/// Notes which partition was read, if somebody samples that.
+#[inline]
+pub(super) fn sample(shard: &Shard, request: &ReadRequest, met: ScanCounts) {
+    if shard.metrics().sampling.is_on()
+        && let Partitions::Key(key) = &request.command.partitions
+    {
+        shard.metrics().sampling.note_read(request.command.table, &key.key, met);
     }
 }
 
@@ -117,7 +128,11 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> O
     let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
     sink.use_room(room);
     Some(match shard.store().read_now(&request.command, &mut sink)? {
-        Ok(end) => Ok(sink.finish(end)),
+        Ok(end) => {
+            let reply = sink.finish(end);
+            sample(shard, request, reply.scanned);
+            Ok(reply)
+        }
         Err(engine::Error::UnknownTable(_)) if table.is_virtual() => return None,
         Err(error) => Err(failure(&schema, Some(request.command.table), error)),
     })

@@ -50,6 +50,9 @@ async fn apply(shard: &Shard, mutation: Mutation, mode: Mode) -> Result<(), Fail
         wait_for_table(shard, update.table).await?;
         written.push(update.table);
     }
+    if shard.metrics().sampling.is_on() {
+        shard.metrics().sampling.note_write(&mutation);
+    }
     let first = mutation.updates().next().map(|update| update.table);
     shard.trace(|| "Appending to commitlog".into());
     let names = if shard.is_traced() { table_names(shard, &mutation) } else { Vec::new() };

@@ -28,12 +28,14 @@ const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
 /// cluster's metadata.
-const HIDDEN_TABLES: [(&str, &str); 5] = [
+const HIDDEN_TABLES: [(&str, &str); 7] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
     ("system", METADATA_LOG),
+    ("system_views", "hot_partitions"),
+    ("system_views", "throughput"),
 ];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.

@@ -5,6 +5,7 @@ use super::local::{Identity, Stored, TOKENS_MAX};
 use super::prepared::StoredStatement;
 use super::rows::SchemaRows;
 use super::*;
+use model::capacity::Capacity;
 use model::mutation::Operation;
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::types::UserType;
@@ -126,6 +127,7 @@ pub(crate) fn sample() -> Keyspace {
             memtable: Some("skiplist".into()),
             comment: "it's".into(),
             bloom_filter_fp_chance: 0.1,
+            capacity: Some(Arc::new(Capacity { writes_per_key: Some(5), ..Capacity::default() })),
             extensions: [("x".to_string(), vec![0xca, 0xfe])].into(),
             ..TableOptions::default()
         },

@@ -25,6 +25,7 @@ pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 mod schema_registry;
 pub(crate) mod streams;
+pub(crate) mod throughput;
 mod tracing;
 mod truncations;
 mod writes_behind;
@@ -74,6 +75,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use streams::Streams;
+use throughput::Throughput;
 use truncations::Truncations;
 use uuid::Uuid;
 use writes_behind::WritesBehind;
@@ -133,6 +135,7 @@ struct Inner {
     hints: Hints,
     roles: Roles,
     streams: Streams,
+    throughput: Throughput,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
     gate: Gate,
@@ -277,6 +280,11 @@ impl Shard {
                 Roles::new(access.validity(), access.update_interval(), access.entries_max())
             },
             streams: Streams::new(&config.streams),
+            throughput: {
+                let throughput = Throughput::default();
+                throughput.adopt(&schema);
+                throughput
+            },
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
@@ -472,6 +480,12 @@ impl Shard {
         &self.inner.streams
     }
 
+    /// Leases of units, and the buckets that this core keeps.
+    #[inline]
+    pub(crate) fn throughput(&self) -> &Throughput {
+        &self.inner.throughput
+    }
+
     /// Whether the node is stopping.
     pub(crate) fn is_draining(&self) -> bool {
         self.inner.gate.is_closed()
@@ -509,6 +523,7 @@ impl Shard {
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.inner.texts.borrow_mut().clear();
         self.inner.placement.replace_schema(&schema);
+        self.inner.throughput.adopt(&schema);
         self.inner.schema.replace(schema);
     }
 

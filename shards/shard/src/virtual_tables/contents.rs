@@ -4,12 +4,13 @@
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches have rows of zeros.
 
-use super::{VirtualRows, gossip, hints, links, pools, repairs, streams, tables};
+use super::{VirtualRows, gossip, hints, links, pools, repairs, streams, tables, throughput};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
 use crate::schema::cells::frozen_text_map;
 use crate::schema::local::inet;
+use crate::schema::system_tables::is_hidden;
 use crate::shard_state::Shard;
 use model::{ColumnKind, Failure, Table};
 use std::sync::Arc;
@@ -86,6 +87,8 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "internode_outbound") => links::fill(shard, rows, |traffic| &traffic.outbound).await?,
         ("system_views", "pending_hints") => hints::fill(shard, rows).await?,
         ("system_views", "streaming") => streams::fill(shard, rows).await?,
+        ("system_views", "hot_partitions") => throughput::fill_hot(shard, rows).await?,
+        ("system_views", "throughput") => throughput::fill(shard, rows).await?,
         ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),
         ("system_views", "gossip_info") => gossip::fill(shard, rows),
         ("system_views", name) => tables::fill(shard, name, rows).await?,
@@ -123,7 +126,8 @@ async fn sstable_tasks(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), 
 fn virtual_tables(shard: &Shard) -> Vec<Arc<Table>> {
     let schema = shard.schema();
     let keyspaces = schema.keyspaces.values().filter(|keyspace| keyspace.is_virtual());
-    keyspaces.flat_map(|keyspace| keyspace.tables.values().cloned()).collect()
+    let tables = keyspaces.flat_map(|keyspace| keyspace.tables.values().cloned());
+    tables.filter(|table| !is_hidden(table)).collect()
 }
 
 fn columns(shard: &Shard, rows: &mut VirtualRows<'_>) {

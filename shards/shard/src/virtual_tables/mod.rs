@@ -17,6 +17,7 @@ mod repairs;
 pub(crate) mod settings;
 mod streams;
 mod tables;
+mod throughput;
 
 pub(crate) use changes::{VirtualChange, change, truncate};
 

@@ -27,6 +27,17 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "profileload",
+        about: "Low footprint profiling of activity for a period of time",
+        options: SAMPLING,
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <cfname> <duration>",
+            title: "<keyspace> <cfname> <duration>",
+            about: "The keyspace, column family name, and duration in milliseconds (Default: 10000)",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "shardstats",
         about: "Print what each shard is busy with, what waits there and how long operations take",
         options: &[],
@@ -83,10 +94,43 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "toppartitions",
+        about: "Sample and print the most active partitions",
+        options: SAMPLING,
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <cfname> <duration>",
+            title: "<keyspace> <cfname> <duration>",
+            about: "The keyspace, column family name, and duration in milliseconds (Default: 10000)",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "tpstats",
         about: "Print usage statistics of thread pools",
         options: &[Choice { names: &["-F", "--format"], value: Some("format"), about: "Output format (json, yaml)" }],
         arguments: None,
         arguments_max: 0,
+    },
+];
+
+/// The options of `profileload` and `toppartitions`. The node refuses those about sampling in the background.
+const SAMPLING: &[Choice] = &[
+    Choice { names: &["-a"], value: Some("samplers"), about: "Comma separated list of samplers to use (Default: all)" },
+    Choice {
+        names: &["-i", "--interval"],
+        value: Some("intervalMillis"),
+        about: "Schedule a new job that samples every interval milliseconds (Default: disabled) in the background",
+    },
+    Choice { names: &["-k"], value: Some("topCount"), about: "Number of the top samples to list (Default: 10)" },
+    Choice { names: &["-l", "--list"], value: None, about: "List the scheduled sampling jobs" },
+    Choice {
+        names: &["-s"],
+        value: Some("capacity"),
+        about: "Capacity of the sampler, higher for more accuracy (Default: 256)",
+    },
+    Choice {
+        names: &["-t", "--stop"],
+        value: None,
+        about: "Stop the scheduled sampling job identified by <keyspace> and <cfname>. Jobs are stopped until the last schedules complete.",
     },
 ];

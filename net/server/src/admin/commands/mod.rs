@@ -15,6 +15,7 @@ mod imports;
 mod leaving;
 mod network;
 mod node_info;
+mod profile_load;
 mod proxy_histograms;
 mod query_logs;
 mod ranges;
@@ -114,6 +115,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "repair" => repair::repair(node, request, out).await,
         "repair_admin" => repair::administer(node, request, out).await,
         FOLLOW => repair::follow(node, request, out).await,
+        "profileload" | "toppartitions" => profile_load::profile(node, request, out).await,
         "tablestats" => table_stats::statistics(node, request, out).await,
         "tablehistograms" => table_histograms::histograms(node, request, out).await,
         "gettimeout" => timeouts::get(node, request, out),

@@ -8,8 +8,8 @@ mod table;
 mod user_type;
 
 use crate::ast::{
-    AlterKeyspace, Body, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType, Property,
-    PropertyValue, Term,
+    AlterKeyspace, Body, CUSTOM_PROPERTIES, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType,
+    Property, PropertyValue, Term,
 };
 use crate::errors::{syntax, unsupported};
 use crate::lexer::{Token, TokenKind};
@@ -213,12 +213,12 @@ impl Parser<'_> {
 
     fn property(&mut self) -> Result<Property> {
         let first = self.token;
-        let name = self.name()?;
+        let property = self.name()?;
         if !self.accept(TokenKind::Equal)? {
             return Err(self.no_viable_since(first));
         }
         if let Some((_, text)) = self.constant()? {
-            return Ok(Property { name, value: PropertyValue::Text(text) });
+            return Ok(Property { name: property, value: PropertyValue::Text(text) });
         }
         if !self.accept(TokenKind::BraceOpen)? {
             return Err(self.no_viable_since(first));
@@ -233,6 +233,10 @@ impl Parser<'_> {
         for (name, value) in entries {
             let (name, value) = match (name, value) {
                 (Term::Constant(_, name), Term::Constant(_, value)) => (name, value),
+                (Term::Constant(_, outer), Term::Map(inner)) if property == CUSTOM_PROPERTIES => {
+                    pairs.extend(flattened(&outer, inner)?);
+                    continue;
+                }
                 (name @ Term::Constant(..), value) => {
                     let text = format!("Invalid property value: {value} for property: {name}");
                     return Err(no_constant(text, &value));
@@ -244,8 +248,26 @@ impl Parser<'_> {
             }
             pairs.push((name, value));
         }
-        Ok(Property { name, value: PropertyValue::Map(pairs) })
+        Ok(Property { name: property, value: PropertyValue::Map(pairs) })
     }
+}
+
+/// The pairs of a map within a map: their names follow that of the map, after a dot.
+fn flattened(outer: &str, inner: Vec<(Term, Term)>) -> Result<Vec<(String, String)>> {
+    let mut pairs: Vec<(String, String)> = Vec::with_capacity(inner.len());
+    for entry in inner {
+        let (name, value) = match entry {
+            (Term::Constant(_, name), Term::Constant(_, value)) => (format!("{outer}.{name}"), value),
+            (name, value) => {
+                return Err(no_constant(format!("Invalid property value: {value} for property: {name}"), &value));
+            }
+        };
+        if pairs.iter().any(|(other, _)| *other == name) {
+            return Err(syntax(format!("Multiple definition for property {name}")));
+        }
+        pairs.push((name, value));
+    }
+    Ok(pairs)
 }
 
 /// The failure for a part of a property that is no constant.

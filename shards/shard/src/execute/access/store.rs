@@ -24,7 +24,7 @@ pub(super) async fn read(shard: &Shard, text: &str, values: &[&[u8]], level: Con
     let Plan::Select(plan) = &statement.prepared.plan else { return Err(unfit(text)) };
     let bound: Vec<BoundValue<'_>> = values.iter().map(|value| BoundValue::Bytes(value)).collect();
     let (values, parameters) = (Values::in_order(&bound), QueryParameters::new(level));
-    let rows = Box::pin(select::select(shard, &statement, plan, &values, &parameters, &mut Vec::new())).await?;
+    let rows = Box::pin(select::select(shard, &statement, plan, &values, &parameters, &mut Vec::new(), None)).await?;
     let cells: Row = cells_of(&rows.block.bytes).map(|cell| cell.map(<[u8]>::to_vec)).collect();
     Ok(cells.chunks(rows.columns.len().max(1)).map(<[_]>::to_vec).collect())
 }
@@ -40,7 +40,7 @@ pub(super) async fn write_at(shard: &Shard, text: &str, values: &[&[u8]], level:
     let Plan::Modify(plan) = &statement.prepared.plan else { return Err(unfit(text)) };
     let bound: Vec<BoundValue<'_>> = values.iter().map(|value| BoundValue::Bytes(value)).collect();
     let (values, parameters) = (Values::in_order(&bound), QueryParameters::new(level));
-    Box::pin(write::statement::modify(shard, &statement, plan, &values, &parameters)).await
+    Box::pin(write::statement::modify(shard, &statement, plan, &values, &parameters, None)).await
 }
 
 /// Writes at the level of the options.

@@ -11,6 +11,7 @@ pub(crate) mod decision;
 mod sums;
 
 use crate::coordinator::cas::{self, finishing};
+use crate::coordinator::throttle::{Bill, admit_decision};
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
@@ -26,6 +27,7 @@ use cluster::placement::TablePlacement;
 use cluster::plan::CasPlan;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
 use model::{Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, Failure, QueryParameters, Table};
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -36,6 +38,7 @@ pub(crate) async fn modify(
     modify: &Modify,
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
     let part = part(shard, modify, values)?;
@@ -46,7 +49,7 @@ pub(crate) async fn modify(
         true => table.visible_columns().map(|column| column.id).collect(),
         false => modify.conditions.result_columns(table),
     };
-    decide(shard, table, key, vec![part], shown, parameters, timeout).await
+    decide(shard, table, key, vec![part], shown, parameters, timeout, bill).await
 }
 
 /// Runs a BEGIN BATCH statement with IF.
@@ -56,10 +59,11 @@ pub(crate) async fn batch(
     batch: &Batch,
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Answer, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
     let statements: Vec<(&Modify, &Values<'_>)> = batch.statements.iter().map(|modify| (modify, values)).collect();
-    several(shard, &statements, parameters, timeout).await
+    several(shard, &statements, parameters, timeout, bill).await
 }
 
 /// Runs the statements of a batch, at least one of them with IF.
@@ -68,9 +72,10 @@ pub(crate) async fn several(
     statements: &[(&Modify, &Values<'_>)],
     parameters: &QueryParameters<'_>,
     timeout: Duration,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Answer, Failure> {
     let Some(((first, _), _)) = statements.split_first() else {
-        return Ok(Answer { response: Response::Void, warnings: Vec::new() });
+        return Ok(Answer { response: Response::Void, warnings: Vec::new(), charge: None });
     };
     let table = &first.table;
     if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
@@ -100,8 +105,10 @@ pub(crate) async fn several(
     if statements.iter().any(|(modify, _)| modify.conditions.test_existence()) {
         shown = table.visible_columns().map(|column| column.id).collect();
     }
-    let rows = decide(shard, table, key.unwrap_or_default(), parts, shown, parameters, timeout).await?;
-    Ok(Answer { response: Response::Rows(rows), warnings: Vec::new() })
+    let key = key.unwrap_or_default();
+    let rows = decide(shard, table, key, parts, shown, parameters, timeout, bill).await?;
+    let charge = bill.and_then(|bill| bill.told());
+    Ok(Answer { response: Response::Rows(rows), warnings: Vec::new(), charge })
 }
 
 /// Commits proposals that earlier rounds left accepted in these partitions. To be called before a read at SERIAL or
@@ -119,6 +126,7 @@ pub(crate) async fn finish_rounds(
     Ok(())
 }
 
+#[expect(clippy::too_many_arguments, reason = "what a conditional statement was resolved to")]
 async fn decide(
     shard: &Shard,
     table: &Arc<Table>,
@@ -127,6 +135,7 @@ async fn decide(
     shown: Vec<ColumnId>,
     parameters: &QueryParameters<'_>,
     timeout: Duration,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
     let shown: Arc<[ColumnId]> = shown.into();
     let serial = parameters.serial_consistency.unwrap_or(Consistency::Serial);
@@ -137,6 +146,11 @@ async fn decide(
         decision::check(shard, table, &parts)?;
     }
     let plan = plan?;
+    if let Some(bill) = bill {
+        let bytes = parts.iter().map(ConditionalStatement::bytes).sum();
+        let token = shard.partitioner().token(&key);
+        admit_decision(shard, bill, table, (token, &key), bytes, parameters.consistency, true).await?;
+    }
     let now_in_seconds = request_second(parameters);
     let mut request = ConditionalRequest {
         table: table.clone(),

@@ -10,6 +10,7 @@ mod target;
 
 use crate::coordinator::aggregates::{Aggregated, aggregate};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
+use crate::coordinator::throttle::{Bill, admit_read};
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
 use crate::execute::values::binding::Values;
@@ -32,10 +33,12 @@ use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::is_system_keyspace;
-use model::{ColumnKind, Consistency, CqlType, Failure, Home, IndexedPart, Partitioner, QueryParameters};
+use model::{ColumnKind, Consistency, CqlType, DecoratedKey, Failure, Home, IndexedPart, Partitioner, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::QueryText;
 use sorted::{sorted, sorted_groups, with_order};
+use std::cell::Cell;
+use std::rc::Rc;
 use std::sync::Arc;
 use target::{Target, page_of, target_of};
 
@@ -47,6 +50,7 @@ pub(crate) async fn select(
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
     warnings: &mut Vec<String>,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
     let timeouts = shard.timeouts();
     let timeout = match select.partitions {
@@ -127,8 +131,19 @@ pub(crate) async fn select(
         terms,
         tombstones: Tombstones::of(shard.config().tombstones, &select.table),
         filtered: FilteredRows::new(shard.config().filtering),
+        looked_at: Cell::new(0),
+    };
+    let charge = match bill {
+        None => None,
+        Some(bill) => {
+            let keys: &[DecoratedKey] = if let Target::Keys(keys) = &target { keys } else { &[] };
+            Some((bill, Box::pin(admit_read(shard, bill, &plan, keys)).await?))
+        }
     };
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
+    if let Some((bill, charge)) = charge {
+        charge.end(bill, &plan, result.as_ref().map_or(0, |rows| rows.block.bytes.len()));
+    }
     let notes = plan.tombstones.take();
     if !notes.is_empty() {
         let page = page_rows(parameters).map(|rows| rows.min(limit));

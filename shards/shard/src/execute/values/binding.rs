@@ -17,6 +17,12 @@ pub(crate) struct Values<'v> {
 }
 
 impl<'v> Values<'v> {
+    /// Bytes of all values.
+    pub(crate) fn bytes(&self) -> u64 {
+        let bytes = |value: &BoundValue<'_>| if let BoundValue::Bytes(bytes) = value { bytes.len() as u64 } else { 0 };
+        self.bound.iter().map(bytes).sum()
+    }
+
     /// Matches a request's values with `markers`; `wrong_count` makes the failure's text if there are too many or too
     /// few.
     pub(crate) fn of(

@@ -5,13 +5,14 @@
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use crate::coordinator::batch_log::write_logged;
+use crate::coordinator::throttle::{Bill, admit_write};
 use crate::coordinator::write::{PlannedWrite, plan, write};
 use crate::execute::values::binding::{Values, wrong_count_in_batch};
 use crate::execute::values::json;
 use crate::execute::values::keys::Keys;
 use crate::execute::values::timeout::timeout_of;
 use crate::execute::write::mutations::Mutations;
-use crate::execute::{access, conditional, guardrail_checks};
+use crate::execute::{access, bill, conditional, guardrail_checks};
 use crate::guards::batches::BatchThresholds;
 use crate::messages::data::{ListChange, WriteTimes};
 use crate::planning::{ParseTrace, plan_text, prepared};
@@ -76,6 +77,7 @@ pub(crate) async fn message(
             guardrail_checks::write(shard, guardrails, modify, &values, parameters, &mut told)?;
         }
     }
+    let bill = bill(shard, session, parameters);
     if statements.iter().any(conditional) {
         let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
         let modifies =
@@ -85,12 +87,12 @@ pub(crate) async fn message(
             });
         let modifies: Vec<(&Modify, &Values<'_>)> = modifies.collect();
         let timeout = shard.timeouts().write;
-        let answer = Box::pin(conditional::several(shard, &modifies, parameters, timeout)).await?;
+        let answer = Box::pin(conditional::several(shard, &modifies, parameters, timeout, bill.as_ref())).await?;
         told.extend(answer.warnings);
         return Ok(Answer { warnings: told, ..answer });
     }
     let timeout = timeout_by_default(shard, plans());
-    let mut building = Building::new(kind);
+    let mut building = Building::new(kind, bill);
     for (modify, values) in parts.clone() {
         if let Err(failure) = building.add(shard, modify, &values, parameters, when) {
             return Err(first_failure(shard, parts.clone(), building, failure).await);
@@ -138,7 +140,7 @@ fn check_keys(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<(),
 
 /// The answer to a batch without statements, of any kind.
 fn nothing() -> Answer {
-    Answer { response: Response::Void, warnings: Vec::new() }
+    Answer { response: Response::Void, warnings: Vec::new(), charge: None }
 }
 
 /// Runs a BEGIN BATCH statement.
@@ -148,6 +150,7 @@ pub(crate) async fn statement(
     batch: &Batch,
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<Answer, Failure> {
     let timeout = timeout_by_default(shard, batch.statements.iter());
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
@@ -155,7 +158,7 @@ pub(crate) async fn statement(
     if batch.statements.is_empty() {
         return Ok(nothing());
     }
-    let mut building = Building::new(batch.kind);
+    let mut building = Building::new(batch.kind, bill.cloned());
     for modify in &batch.statements {
         if let Err(failure) = building.add(shard, modify, values, parameters, when) {
             let parts = batch.statements.iter().map(|modify| (modify, Values::in_order(&values.bound)));
@@ -175,7 +178,12 @@ fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'
 }
 
 /// Applies the changes that one statement makes after reading, in several partitions: all or none of them.
-pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, terms: &AckTerms) -> Result<(), Failure> {
+pub(super) async fn write_together(
+    shard: &Shard,
+    readings: Vec<ListChange>,
+    terms: &AckTerms,
+    bill: Option<&Rc<Bill>>,
+) -> Result<(), Failure> {
     if readings.is_empty() {
         return Ok(());
     }
@@ -186,6 +194,8 @@ pub(super) async fn write_together(shard: &Shard, readings: Vec<ListChange>, ter
         later,
         level: Some(terms.consistency),
         tables: Vec::new(),
+        bill: bill.cloned(),
+        readings: 0,
     };
     building.write(shard, terms.timeout).await.map(|_| ())
 }
@@ -200,12 +210,22 @@ struct Building {
     /// The consistency level, as soon as there is a statement.
     level: Option<Consistency>,
     tables: Vec<String>,
+    bill: Option<Rc<Bill>>,
+    /// How many partitions were read.
+    readings: u64,
 }
 
 impl Building {
-    fn new(kind: BatchKind) -> Building {
-        let kind = Some(kind);
-        Building { kind, mutations: Mutations::of_batch(), later: Vec::new(), level: None, tables: Vec::new() }
+    fn new(kind: BatchKind, bill: Option<Rc<Bill>>) -> Building {
+        Building {
+            kind: Some(kind),
+            mutations: Mutations::of_batch(),
+            later: Vec::new(),
+            level: None,
+            tables: Vec::new(),
+            bill,
+            readings: 0,
+        }
     }
 
     fn add(
@@ -278,6 +298,7 @@ impl Building {
     /// Locks, reads, writes and unlocks. Must be polled to its end.
     async fn write_locked(mut self, shard: Shard, timeout: Duration) -> Result<Answer, Failure> {
         let (later, level) = (std::mem::take(&mut self.later), self.level.unwrap_or(Consistency::One));
+        self.readings = later.iter().filter(|later| matches!(later, Later::Reading(_))).count() as u64;
         let mut tickets = Tickets::new();
         let result = match lock_and_build(&shard, &later, level, &mut self.mutations, &mut tickets).await {
             Ok(()) => self.send(&shard, timeout).await,
@@ -298,7 +319,7 @@ impl Building {
 
     /// Writes the mutations.
     async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let Building { kind, mutations, later: _, level, tables } = self;
+        let Building { kind, mutations, later: _, level, tables, bill, readings } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let BatchThresholds { bytes_warn, bytes_max, unlogged_partitions_warn } = shard.config().batches;
@@ -334,11 +355,15 @@ impl Building {
         }
         if let Some(consistency) = level {
             let (mutations, terms) = (mutations.finish()?, AckTerms { consistency, timeout });
-            match kind {
-                Some(BatchKind::Logged) if mutations.len() > 1 => write_logged(shard, mutations, &terms).await?,
-                _ => write(shard, mutations, &terms).await?,
+            let is_logged = kind == Some(BatchKind::Logged) && mutations.len() > 1;
+            if let Some(bill) = &bill {
+                admit_write(shard, bill, &mutations, readings, consistency, is_logged).await?;
+            }
+            match is_logged {
+                true => write_logged(shard, mutations, &terms).await?,
+                false => write(shard, mutations, &terms).await?,
             }
         }
-        Ok(Answer { response: Response::Void, warnings })
+        Ok(Answer { response: Response::Void, warnings, charge: bill.and_then(|bill| bill.told()) })
     }
 }

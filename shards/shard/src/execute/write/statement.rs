@@ -3,6 +3,7 @@
 use super::mutations::Mutations;
 use super::{batch, list_changes};
 use crate::coordinator::row_source::RowSource;
+use crate::coordinator::throttle::{Bill, admit_decision, admit_write};
 use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
@@ -17,6 +18,7 @@ use cluster::plan::WriteType;
 use cql::plan::Modify;
 use model::{Failure, QueryParameters};
 use runtime::ShardId;
+use std::rc::Rc;
 
 /// Runs an INSERT, UPDATE or DELETE.
 pub(crate) async fn modify(
@@ -25,6 +27,7 @@ pub(crate) async fn modify(
     modify: &Modify,
     values: &Values<'_>,
     parameters: &QueryParameters<'_>,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<(), Failure> {
     let counts = modify.table.is_counter();
     let timeouts = shard.timeouts();
@@ -38,11 +41,15 @@ pub(crate) async fn modify(
     let terms = AckTerms { consistency, timeout };
     let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
     if modify.reads() {
-        return Box::pin(modify_reading(shard, modify, values, when, &terms)).await;
+        return Box::pin(modify_reading(shard, modify, values, when, &terms, bill)).await;
     }
     let mut mutations = Mutations::default();
     mutations.add(shard, modify, values, when)?;
-    write(shard, mutations.finish()?, &terms).await
+    let mutations = mutations.finish()?;
+    if let Some(bill) = bill {
+        Box::pin(admit_write(shard, bill, &mutations, 0, consistency, false)).await?;
+    }
+    write(shard, mutations, &terms).await
 }
 
 /// Runs a statement that reads before it writes, on the cores that own its partitions.
@@ -52,6 +59,7 @@ async fn modify_reading(
     values: &Values<'_>,
     when: WriteTimes,
     terms: &AckTerms,
+    bill: Option<&Rc<Bill>>,
 ) -> Result<(), Failure> {
     check_reading_write(terms.consistency)?;
     let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
@@ -60,11 +68,15 @@ async fn modify_reading(
         Keys::One(key) => change(key),
         // A failure in one partition must leave the others unchanged.
         Keys::Many(keys) => {
-            return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms).await;
+            return batch::write_together(shard, keys.iter().map(|key| change(key)).collect(), terms, bill).await;
         }
     };
     let key = change.key(shard.partitioner());
     let plan = plan(shard, &modify.table, (key.token, &key.key), WriteType::Simple, terms)?;
+    if let Some(bill) = bill {
+        let (at, bytes) = ((key.token, &*key.key), values.bytes());
+        admit_decision(shard, bill, &modify.table, at, bytes, terms.consistency, false).await?;
+    }
     let Some(replica) = plan.replica() else { return Ok(()) };
     if plan.only_here().is_none() {
         // Several nodes may change the list: as in Cassandra, nothing keeps them from reading the same version of it.

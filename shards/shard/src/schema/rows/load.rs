@@ -6,6 +6,7 @@
 use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tombstone_gc};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
+use model::capacity::{self, Capacity};
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::tombstone_gc::TombstoneGc;
 use model::types::UserType;
@@ -243,12 +244,14 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         None => TombstoneGc::default(),
         Some(bytes) => tombstone_gc::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
     };
+    let capacity = extensions.remove(capacity::EXTENSION).map(|bytes| Capacity::decode(&bytes));
     let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
         additional_write_policy: row.text("additional_write_policy")?,
         allow_auto_snapshot: row.optional_boolean("allow_auto_snapshot")?,
         bloom_filter_fp_chance: row.double("bloom_filter_fp_chance")?,
         caching: row.text_map("caching")?,
+        capacity: capacity.filter(|capacity| *capacity != Capacity::default()).map(Arc::new),
         cdc: row.optional_boolean("cdc")?,
         comment: row.text("comment")?,
         compaction: row.text_map("compaction")?,

@@ -18,6 +18,7 @@ pub(crate) use load::{SchemaRows, StoredSchema, load};
 
 use super::cells::{RowWriter, frozen_map, frozen_text_map};
 use super::system_tables::{INDEXES, is_hidden};
+use model::capacity;
 use model::mutation::{Clustering, ClusteringBound, push_clustering};
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
@@ -268,6 +269,8 @@ impl Changes<'_> {
         extensions.extend(times.as_deref().map(|times| (drop_times::EXTENSION, times)));
         let gc = tombstone_gc::encode(options.tombstone_gc);
         extensions.extend(gc.as_deref().map(|gc| (tombstone_gc::EXTENSION, gc)));
+        let capacity = options.capacity.as_ref().and_then(|capacity| capacity.encode());
+        extensions.extend(capacity.as_deref().map(|capacity| (capacity::EXTENSION, capacity)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);
         let mut row = RowWriter::new(tables, &[table.name.as_bytes()], self.timestamp);
         row.set("additional_write_policy", options.additional_write_policy.as_str())
