@@ -257,3 +257,45 @@ fn an_incremental_repair_is_remembered() {
         }
     });
 }
+
+#[test]
+fn a_repair_under_way_is_cancelled_by_the_id_of_its_command() {
+    let mut sim = Sim::new(45, Options { buggify: false, ..Options::default() });
+    for node in [ONE, TWO, THREE] {
+        assert_eq!(start(&mut sim, node, 1, config(node)), []);
+    }
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, &keyspace_of("k", 3)).await;
+        query(&mut one, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+        query(&mut one, "INSERT INTO k.t (a, b) VALUES (1, 2)").await;
+    });
+    // A replica that stands still keeps the repair waiting, but not for so long that it is believed to be down.
+    sim.pause(THREE, Duration::from_secs(15));
+    run(&mut sim, || async {
+        let began = runtime::now();
+        let of = |command: &str, options: &[(&str, &str)], arguments: &[&str]| Request {
+            command: command.into(),
+            options: options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            arguments: arguments.iter().map(|argument| argument.to_string()).collect(),
+        };
+        let ask = async |request: Request| admin::ask(Sim::address_of(ONE), &request).await.expect("it is answered");
+        let mut answer = ask(of("repair", &[("-full", "")], &["k"])).await;
+        assert_eq!(answer.exit, GOES_ON);
+        let id = answer.out.split(['(', ')']).nth(1).expect("the id of the command").to_owned();
+        let cancel = || of("repair_admin", &[("-s", &id)], &["cancel"]);
+        let cancelled = ask(cancel()).await;
+        assert_eq!((cancelled.exit, &*cancelled.out, &*cancelled.err), (0, "", ""));
+        while answer.exit == GOES_ON {
+            let behind: Vec<&str> = answer.err.split(' ').collect();
+            answer = ask(of(FOLLOW, &[], &behind)).await;
+        }
+        assert!(answer.exit == 2 && answer.err.contains("The repair was cancelled"), "{}", answer.err);
+        assert!(runtime::now().since(began) < Duration::from_secs(10), "it does not wait for the replica");
+        let again = ask(cancel()).await;
+        assert!(again.out.contains(&format!("Session {{}} does not exist [{id}]")), "{} {}", again.out, again.err);
+        runtime::sleep(Duration::from_secs(20)).await;
+        let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
+        assert_eq!((exit, &*error), (0, ""), "{lines:?}");
+    });
+}
