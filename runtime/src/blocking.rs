@@ -69,8 +69,8 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     std::fs::canonicalize(path)
 }
 
-/// Appends all of these bytes to a file, or none if the disk is full or fails. The file is made with its directory if it
-/// is not there. Nobody else may append to it meanwhile.
+/// Appends all of these bytes to a file, or none if the disk is full or fails. The file is made with its directory if
+/// it is not there. Nobody else may append to it meanwhile.
 pub fn append(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if let Some(directory) = path.parent() {
         std::fs::create_dir_all(directory)?;

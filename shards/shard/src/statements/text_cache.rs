@@ -20,7 +20,8 @@ const SEEN_MAX: usize = 1024;
 
 type TextMap<V> = HashMap<Arc<str>, V, BuildHasherDefault<TextHasher>>;
 
-/// The hasher of texts. A text is hashed in one piece, which takes a third of the instructions of a hasher that can go on.
+/// The hasher of texts. A text is hashed in one piece, which takes a third of the instructions of a hasher that can go
+/// on.
 #[derive(Default, Debug)]
 struct TextHasher {
     hash: u64,
