@@ -9,8 +9,8 @@
 //!    answered yet, and saw what the answer says. If none is left, no order explains the answers.
 //! 4. An operation that failed for certain has taken effect in no possibility. One with an unknown fate stays open
 //!    until the node has restarted and answered about the partition: if it has not taken effect by then, it never will.
-//!    It is closed as well once it has taken effect in every possibility, or once what it expects of a register is neither
-//!    there in any possibility nor written by an open operation: then it changes nothing any more.
+//!    It is closed as well once it has taken effect in every possibility, or once what it expects of a register is
+//!    neither there in any possibility nor written by an open operation: then it changes nothing any more.
 //! 5. What an operation with an unknown fate saw is not kept, because nobody is told. Of two possibilities that differ
 //!    by such operations alone, the one in which fewer have taken effect allows whatever the other allows, and stands
 //!    for both.
@@ -293,8 +293,9 @@ impl Partition {
         self.forget(|_, open| open.epoch < epoch);
     }
 
-    /// Closes unknown operations that have taken effect in every possibility, and those that expect what no register will
-    /// ever hold again. Returns whether there were any: what they would have written cannot be expected any more either.
+    /// Closes unknown operations that have taken effect in every possibility, and those that expect what no register
+    /// will ever hold again. Returns whether there were any: what they would have written cannot be expected any more
+    /// either.
     fn forget_idle(&mut self) -> bool {
         if !self.open.values().any(|open| open.unknown) {
             return false;
