@@ -144,6 +144,9 @@ async fn serve_data(shard: &Shard, verb: Verb, mut body: Vec<u8>) -> Result<Vec<
         Verb::ReadDigest => Box::pin(read_digest(shard, head, &body[head_bytes..])).await,
         Verb::Validation | Verb::ValidationPartitions => Box::pin(validate(shard, verb, &body[head_bytes..])).await,
         Verb::WaitingSince => {
+            if body.len() != head_bytes {
+                return Err(Stopped::Unreadable);
+            }
             let since = shard.waiting_since().await?;
             Ok(answer::result(|out| proofs::push_waiting(out, since)))
         }

@@ -19,6 +19,7 @@ use crate::messages::admin::TableVerb;
 use crate::messages::repair::Repaired;
 use crate::schema::cells::{RowReader, RowWriter, read_all};
 use crate::schema::rows::system_table;
+use crate::schema::system_tables::REPAIRED;
 use crate::shard_state::Shard;
 use cluster::topology::{NodeIndex, features};
 use model::tombstone_gc::RepairedRanges;
@@ -27,8 +28,6 @@ use runtime::sync::join_all;
 use std::time::Duration;
 use uuid::Uuid;
 
-/// The table in which proofs are kept.
-const TABLE: &str = "helenus_repaired";
 /// How long another node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long after a start the other cores are told first.
@@ -122,7 +121,7 @@ pub(crate) async fn note(shard: &Shard, repaired: &Repaired) -> Result<(), Failu
     let Repaired { table, second, ranges } = repaired;
     let known = shard.repair_proofs().add(shard.partitioner(), *table, ranges, *second);
     let schema = shard.schema();
-    let stored = system_table(&schema, "system", TABLE);
+    let stored = system_table(&schema, "system", REPAIRED);
     let mut row = RowWriter::new(stored, &[], shard.clock().timestamp());
     row.set("ranges", known.to_bytes());
     let mut mutation = MutationBuilder::new(shard.partitioner(), &table.0);
@@ -135,7 +134,7 @@ pub(crate) async fn note(shard: &Shard, repaired: &Repaired) -> Result<(), Failu
 /// Loads what earlier runs have noted.
 pub(crate) async fn load(shard: &Shard) -> Result<(), Failure> {
     let schema = shard.schema();
-    let stored = system_table(&schema, "system", TABLE);
+    let stored = system_table(&schema, "system", REPAIRED);
     let failed = |error: crate::schema::Error| Failure::server(error.to_string());
     for row in read_all(shard.store(), stored).await.map_err(failed)? {
         let row = RowReader::new(stored, &row);

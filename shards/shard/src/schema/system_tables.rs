@@ -22,18 +22,21 @@ pub(crate) const METADATA: &str = "helenus_metadata";
 pub(crate) const METADATA_MEMBERS: &str = "helenus_metadata_members";
 /// The table of `system` that holds the log of what the cluster agrees on.
 pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
+/// The table of `system` that holds what is proven to be repaired on all replicas, by tables.
+pub(crate) const REPAIRED: &str = "helenus_repaired";
 
 /// A table of ScyllaDB that some drivers ask for once they see sharding keys in SUPPORTED; it has no rows.
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
-/// cluster's metadata.
-const HIDDEN_TABLES: [(&str, &str); 7] = [
+/// cluster's metadata, what is repaired, and virtual tables of our own.
+const HIDDEN_TABLES: [(&str, &str); 8] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
     ("system", METADATA_LOG),
+    ("system", REPAIRED),
     ("system_views", "hot_partitions"),
     ("system_views", "throughput"),
 ];
@@ -225,7 +228,7 @@ mod tests {
         let stored: Vec<&Arc<Table>> =
             schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
         let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((stored.len(), columns), (53, 313));
+        assert_eq!((stored.len(), columns), (54, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
         for (keyspace, hidden) in HIDDEN_TABLES {
@@ -244,7 +247,7 @@ mod tests {
         }
         lines.sort();
         let sum: [u8; 16] = Md5::digest(lines.join("\n")).into();
-        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "de13659d52e7dff4ee506b99e6829e20");
+        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "96d30210abee7493b8b4a5b20b00b6ad");
     }
 
     #[test]
