@@ -294,7 +294,8 @@ fn a_repair_under_way_is_cancelled_by_the_id_of_its_command() {
         assert!(runtime::now().since(began) < Duration::from_secs(10), "it does not wait for the replica");
         let again = ask(cancel()).await;
         assert!(again.out.contains(&format!("Session {{}} does not exist [{id}]")), "{} {}", again.out, again.err);
-        runtime::sleep(Duration::from_secs(20)).await;
+        // It answers once it goes on.
+        letters(THREE).await;
         let (exit, lines, error) = repair(ONE, &["-full"], &["k"]).await;
         assert_eq!((exit, &*error), (0, ""), "{lines:?}");
     });
