@@ -30,11 +30,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "profileload",
         about: "Low footprint profiling of activity for a period of time",
         options: SAMPLING,
-        arguments: Some(Arguments {
-            synopsis: "<keyspace> <cfname> <duration>",
-            title: "<keyspace> <cfname> <duration>",
-            about: "The keyspace, column family name, and duration in milliseconds (Default: 10000)",
-        }),
+        arguments: Some(SAMPLED),
         arguments_max: usize::MAX,
     },
     Command {
@@ -97,11 +93,7 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "toppartitions",
         about: "Sample and print the most active partitions",
         options: SAMPLING,
-        arguments: Some(Arguments {
-            synopsis: "<keyspace> <cfname> <duration>",
-            title: "<keyspace> <cfname> <duration>",
-            about: "The keyspace, column family name, and duration in milliseconds (Default: 10000)",
-        }),
+        arguments: Some(SAMPLED),
         arguments_max: usize::MAX,
     },
     Command {
@@ -112,6 +104,13 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
 ];
+
+/// What `profileload` and `toppartitions` sample, and for how long.
+const SAMPLED: Arguments = Arguments {
+    synopsis: "<keyspace> <cfname> <duration>",
+    title: "<keyspace> <cfname> <duration>",
+    about: "The keyspace, column family name, and duration in milliseconds (Default: 10000)",
+};
 
 /// The options of `profileload` and `toppartitions`. The node refuses those about sampling in the background.
 const SAMPLING: &[Choice] = &[
