@@ -29,16 +29,14 @@ pub(crate) const REPAIRED: &str = "helenus_repaired";
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
-/// cluster's metadata, what is repaired, and virtual tables of our own.
-const HIDDEN_TABLES: [(&str, &str); 8] = [
+/// cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only what is listed.
+const HIDDEN_TABLES: [(&str, &str); 6] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
     ("system", METADATA_LOG),
     ("system", REPAIRED),
-    ("system_views", "hot_partitions"),
-    ("system_views", "throughput"),
 ];
 
 /// A custom index without a target column, as one of Cassandra's system tables has it.
