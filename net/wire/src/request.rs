@@ -78,16 +78,31 @@ impl<'a> Request<'a> {
     /// anything.
     pub fn decode(version: Version, opcode: Opcode, header_flags: u8, body: &'a [u8]) -> Result<Request<'a>, Failure> {
         let mut reader = Reader::new(body);
-        let reader = &mut reader;
-        let mut wants_charge = false;
-        if header_flags & flags::CUSTOM_PAYLOAD != 0 {
-            if version < Version::V4 {
-                let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
-                return Err(Failure::protocol(text));
-            }
-            wants_charge = reader.is_in_bytes_map(REQUEST_CHARGE)?;
+        match header_flags & flags::CUSTOM_PAYLOAD {
+            0 => Request::without_payload(version, opcode, &mut reader),
+            _ => Request::with_payload(version, opcode, &mut reader),
         }
-        let mut request = match opcode {
+    }
+
+    #[cold]
+    fn with_payload(version: Version, opcode: Opcode, reader: &mut Reader<'a>) -> Result<Request<'a>, Failure> {
+        if version < Version::V4 {
+            let text = "Received frame with CUSTOM_PAYLOAD flag for native protocol version < 4";
+            return Err(Failure::protocol(text));
+        }
+        let wants_charge = reader.is_in_bytes_map(REQUEST_CHARGE)?;
+        let mut request = Request::without_payload(version, opcode, reader)?;
+        if let Request::Query { parameters, .. }
+        | Request::Execute { parameters, .. }
+        | Request::Batch(Batch { parameters, .. }) = &mut request
+        {
+            parameters.wants_charge = wants_charge;
+        }
+        Ok(request)
+    }
+
+    fn without_payload(version: Version, opcode: Opcode, reader: &mut Reader<'a>) -> Result<Request<'a>, Failure> {
+        Ok(match opcode {
             Opcode::Options => Request::Options,
             Opcode::Startup => Request::Startup(reader.string_map()?),
             Opcode::AuthResponse => Request::AuthResponse(reader.bytes()?),
@@ -108,15 +123,7 @@ impl<'a> Request<'a> {
             Opcode::Batch => Request::Batch(batch(version, reader)?),
             Opcode::Register => Request::Register(register(reader)?),
             _ => return Err(Failure::protocol("Unsupported message")),
-        };
-        if wants_charge
-            && let Request::Query { parameters, .. }
-            | Request::Execute { parameters, .. }
-            | Request::Batch(Batch { parameters, .. }) = &mut request
-        {
-            parameters.wants_charge = true;
-        }
-        Ok(request)
+        })
     }
 }
 

@@ -33,7 +33,6 @@ pub(crate) fn decode<'a>(connection: &Connection, envelope: &'a Envelope) -> Res
 /// Executes a QUERY, PREPARE, EXECUTE or BATCH and queues its answer, with a warning if the request had to wait.
 pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: Option<String>) {
     let mut to = To::new(envelope.header.version, envelope.header.stream);
-    to.knows_rate_limits = connection.knows_rate_limits();
     let mut trace = None;
     let decoded = decode(connection, envelope);
     let mut outcome = match &decoded {
@@ -61,6 +60,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: O
         Ok(Outcome::Prepared(prepared)) => connection.send(|out| put_prepared(out, to, prepared)),
         Err(failure) => {
             metrics.errors.increment();
+            to.knows_rate_limits = connection.knows_rate_limits();
             connection.send(|out| response::error(out, to, &[], failure));
         }
     }

@@ -133,16 +133,13 @@ pub(crate) async fn select(
         filtered: FilteredRows::new(shard.config().filtering),
         looked_at: Cell::new(0),
     };
-    let charge = match bill {
-        None => None,
-        Some(bill) => {
-            let keys: &[DecoratedKey] = if let Target::Keys(keys) = &target { keys } else { &[] };
-            Some((bill, Box::pin(admit_read(shard, bill, &plan, keys)).await?))
-        }
-    };
+    if let Some(bill) = bill {
+        let keys: &[DecoratedKey] = if let Target::Keys(keys) = &target { keys } else { &[] };
+        Box::pin(admit_read(shard, bill, &plan, keys)).await?;
+    }
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
-    if let Some((bill, charge)) = charge {
-        charge.end(bill, &plan, result.as_ref().map_or(0, |rows| rows.block.bytes.len()));
+    if let Some(bill) = bill {
+        bill.end_read(&plan, result.as_ref().map_or(0, |rows| rows.block.bytes.len()));
     }
     let notes = plan.tombstones.take();
     if !notes.is_empty() {

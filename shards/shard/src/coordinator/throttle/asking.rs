@@ -1,0 +1,206 @@
+//! The admission of a request by one scope of one limit: by this core's lease, or by asking who keeps the bucket.
+
+use super::Demand;
+use super::scopes::cores_of;
+use crate::messages::Request;
+use crate::messages::units::LeaseRequest;
+use crate::peer::head::Head;
+use crate::peer::{answer, leases};
+use crate::ports::PeerLane;
+use crate::shard_state::Shard;
+use crate::shard_state::throughput::{Meter, micros};
+use crate::verbs::Verb;
+use cluster::placement::TablePlacement;
+use cluster::topology::{NodeIndex, Topology, features};
+use cluster::units::lease::ASKING_MICROS_MAX;
+use cluster::units::limits::{Limit, Measure, Scope, UNASKED_PART};
+use cluster::units::{Admission, Ask, Grant};
+use model::TableId;
+use runtime::ShardId;
+use std::rc::Rc;
+use std::time::Duration;
+
+/// One scope of one limit.
+#[derive(Clone, Copy)]
+pub(super) struct Asking {
+    pub(super) table: TableId,
+    pub(super) measure: Measure,
+    pub(super) scope: Scope,
+    pub(super) limit: Limit,
+    pub(super) cores: u64,
+}
+
+impl Asking {
+    /// Admits a request by the lease of this scope. Fails with the time after which it may be admitted.
+    #[expect(clippy::too_many_arguments, reason = "what a request was resolved to")]
+    pub(super) async fn admit(
+        &self,
+        shard: &Shard,
+        meter: &Rc<Meter>,
+        topology: &Rc<Topology>,
+        placement: &TablePlacement,
+        demand: &Demand<'_>,
+        cost: u64,
+        began: runtime::Instant,
+        patience: Duration,
+    ) -> Result<(), Duration> {
+        let part = self.limit.rate / self.cores;
+        let first = if self.limit.is_of_key { self.limit.rate / UNASKED_PART / self.cores } else { 0 };
+        let name = (self.measure, self.scope);
+        let keeper = || self.keeper(topology, placement, demand);
+        let mut is_new = true;
+        loop {
+            let now = runtime::now();
+            let looked = meter.with_lease(name, first, micros(now), |lease| {
+                let admission = match is_new {
+                    true => lease.admit(cost, part, micros(now)),
+                    false => lease.admit_again(cost, part, micros(now)),
+                };
+                let again = match admission {
+                    Admission::Refused { .. } => lease.ask_once_more(cost, micros(now)),
+                    _ => None,
+                };
+                (admission, again)
+            });
+            is_new = false;
+            // There are more hot keys than a core can tell apart: those are not limited.
+            let Some((admission, again)) = looked else { return Ok(()) };
+            if let Some(ask) = again {
+                self.ask_in_background(shard, meter, topology, keeper(), ask);
+            }
+            match admission {
+                Admission::Admitted(next) => {
+                    if let Some(ask) = next {
+                        self.ask_in_background(shard, meter, topology, keeper(), ask);
+                    }
+                    return Ok(());
+                }
+                Admission::Ask(ask) => {
+                    self.ask_in_background(shard, meter, topology, keeper(), ask);
+                    self.answered(meter).await;
+                }
+                Admission::Wait => self.answered(meter).await,
+                Admission::Refused { retry_after_micros } => {
+                    let retry_after = Duration::from_micros(retry_after_micros);
+                    let waited = runtime::now().since(began);
+                    if waited + retry_after > patience {
+                        return Err(retry_after);
+                    }
+                    runtime::sleep(retry_after).await;
+                }
+            }
+        }
+    }
+
+    /// Waits until no asking of the scope is under way.
+    async fn answered(&self, meter: &Meter) {
+        let name = (self.measure, self.scope);
+        let is_answered = || {
+            let asks = meter.with_lease(name, 0, micros(runtime::now()), |lease| lease.is_asking());
+            (asks != Some(true)).then_some(())
+        };
+        meter.answered.wait(is_answered).await;
+    }
+
+    /// The node and core that keep the bucket. It is one that can, lives and is of this data centre.
+    fn keeper(&self, topology: &Topology, placement: &TablePlacement, demand: &Demand<'_>) -> (NodeIndex, u16) {
+        let here = topology.here();
+        let can_keep = |node: NodeIndex| {
+            topology.data_center_of(node) == topology.data_center_of(here)
+                && topology.live().contains(node)
+                && topology.node(node).features & features::UNIT_LEASES != 0
+        };
+        let (seed, preferred) = match self.scope {
+            Scope::Table => (0, None),
+            Scope::Physical { host_id, core } => {
+                let at = topology.nodes().iter().position(|node| node.host_id == host_id);
+                (host_id.as_u128() as u64 ^ u64::from(core), at.map(|at| (NodeIndex(at as u16), core)))
+            }
+            Scope::Key(token) => {
+                let key = demand.keys.iter().find(|(other, _)| other.0 == token);
+                let replicas = key.map(|(token, key)| placement.replicas(*token, key));
+                let first = replicas.and_then(|replicas| replicas.natural().find(|replica| can_keep(replica.node)));
+                (token as u64, first.map(|replica| (replica.node, replica.shard)))
+            }
+        };
+        if let Some((node, core)) = preferred.filter(|(node, _)| can_keep(*node)) {
+            return (node, core);
+        }
+        // Of all nodes the one with the highest hash, so that few buckets move when nodes come and go.
+        let weight = |node: NodeIndex| {
+            let mut bytes = [0; 40];
+            bytes[..16].copy_from_slice(&self.table.0);
+            bytes[16..32].copy_from_slice(topology.node(node).host_id.as_bytes());
+            bytes[32..].copy_from_slice(&seed.to_le_bytes());
+            runtime::hash64(&bytes)
+        };
+        let nodes = (0..topology.nodes().len() as u16).map(NodeIndex).filter(|node| can_keep(*node));
+        let node = nodes.max_by_key(|node| weight(*node)).unwrap_or(here);
+        (node, (weight(node) % u64::from(topology.node(node).shards.shards.max(1))) as u16)
+    }
+
+    /// Asks the keeper; its answer goes into the lease, and wakes those that wait.
+    fn ask_in_background(
+        &self,
+        shard: &Shard,
+        meter: &Rc<Meter>,
+        topology: &Rc<Topology>,
+        (node, core): (NodeIndex, u16),
+        ask: Ask,
+    ) {
+        let holder = (shard.host_id(), shard.id().0);
+        let request = LeaseRequest { table: self.table, measure: self.measure, scope: self.scope, holder, ask };
+        let name = (self.measure, self.scope);
+        if node == topology.here() && ShardId(core) == shard.id() {
+            let now = micros(runtime::now());
+            let grant = shard.throughput().lease(&request, self.cores, now);
+            note(meter, name, grant);
+            return;
+        }
+        let (shard, meter, topology) = (shard.clone(), meter.clone(), topology.clone());
+        runtime::spawn(async move {
+            let asked = Box::pin(ask_keeper(&shard, &topology, node, core, request));
+            let limit = Duration::from_micros(ASKING_MICROS_MAX);
+            let grant = runtime::timeout(limit, asked).await.flatten();
+            note(&meter, name, grant);
+        });
+    }
+}
+
+/// Puts the answer of a keeper into the lease.
+fn note(meter: &Meter, name: (Measure, Scope), grant: Option<Grant>) {
+    let now = micros(runtime::now());
+    meter.with_lease(name, 0, now, |lease| match grant {
+        Some(grant) => lease.answered(grant, now),
+        None => lease.unanswered(now),
+    });
+    meter.answered.notify();
+}
+
+/// Asks another core or another node.
+async fn ask_keeper(
+    shard: &Shard,
+    topology: &Topology,
+    node: NodeIndex,
+    core: u16,
+    request: LeaseRequest,
+) -> Option<Grant> {
+    if node == topology.here() {
+        return shard.call(ShardId(core), Request::Lease(Box::new(request))).await.leased();
+    }
+    let mut body = Head { epoch: topology.epoch() }.body(leases::REQUEST_BYTES);
+    leases::push(&mut body, &request, core);
+    let deadline = runtime::now().after(Duration::from_micros(ASKING_MICROS_MAX));
+    let to = topology.node(node);
+    let answered = shard.peers().ask(to, PeerLane::Requests, Verb::LeaseUnits, &body, deadline).await.ok()?;
+    match answer::decode(&answered) {
+        Some(Ok(result)) => leases::grant(result),
+        _ => None,
+    }
+}
+
+/// Serves the request of a holder, on the core that keeps the bucket.
+pub(crate) fn lease(shard: &Shard, request: &LeaseRequest) -> Option<Grant> {
+    let cores = cores_of(&shard.topology());
+    shard.throughput().lease(request, cores, micros(runtime::now()))
+}

@@ -1,0 +1,94 @@
+//! What a request costs, and who pays for it.
+
+use super::Admitted;
+use crate::coordinator::read::ReadPlan;
+use crate::metrics::Charges;
+use crate::shard_state::throughput::{Meter, micros};
+use cluster::units::Work;
+use cluster::units::limits::Cost;
+use model::DecoratedKey;
+use smallvec::SmallVec;
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// Who is charged for a request, and how much. There is none where no table is metered and the client does not ask.
+pub(crate) struct Bill {
+    role: Option<Rc<str>>,
+    hundredths: Cell<u64>,
+    /// Whether the client is told.
+    is_told: Cell<bool>,
+    /// The read that has been admitted and is not charged yet. It is kept here, and not by the read itself, so that the
+    /// futures of requests without a bill are no larger for it.
+    reading: RefCell<Option<ReadCharge>>,
+}
+
+impl Bill {
+    /// A bill for a role. `is_asked` says that the client has asked for it.
+    pub(crate) fn new(role: Option<Rc<str>>, is_asked: bool) -> Bill {
+        Bill { role, hundredths: Cell::new(0), is_told: Cell::new(is_asked), reading: RefCell::default() }
+    }
+
+    /// Hundredths of request units, if the client is to be told.
+    pub(crate) fn told(&self) -> Option<u64> {
+        self.is_told.get().then(|| self.hundredths.get())
+    }
+
+    pub(super) fn add(&self, units: u64, is_metered: bool) {
+        self.hundredths.set(self.hundredths.get() + units);
+        self.is_told.set(self.is_told.get() || is_metered);
+    }
+
+    pub(super) fn role(&self) -> Option<&Rc<str>> {
+        self.role.as_ref()
+    }
+
+    /// Keeps what was admitted until the read ends.
+    pub(super) fn begin_read(&self, charge: ReadCharge) {
+        self.reading.replace(Some(charge));
+    }
+
+    /// Charges the read that was admitted for what it has looked at and returns.
+    pub(crate) fn end_read(&self, plan: &ReadPlan, read_bytes: usize) {
+        if let Some(charge) = self.reading.take() {
+            charge.end(self, plan, read_bytes);
+        }
+    }
+}
+
+/// A read that has been admitted and is not charged yet.
+pub(super) struct ReadCharge {
+    pub(super) meter: Option<(Rc<Meter>, Admitted)>,
+    pub(super) estimate: Cost,
+    /// The partitions; none: a range is read.
+    pub(super) keys: SmallVec<[DecoratedKey; 1]>,
+}
+
+impl ReadCharge {
+    /// Charges the read for what it has looked at and returns.
+    fn end(self, bill: &Bill, plan: &ReadPlan, read_bytes: usize) {
+        let consistency = plan.terms.consistency;
+        let required = plan.placement.keyspace().levels().required_by_read(consistency);
+        let work = Work {
+            partitions: (self.keys.len() as u64).max(1),
+            rows: plan.looked_at.get(),
+            read_bytes: read_bytes as u64,
+            indexes_read: u64::from(plan.index.is_some()),
+            readers: if plan.table.is_virtual() { 1 } else { u64::from(required.block_for) },
+            ..Work::default()
+        };
+        let cost = Cost::of_read(&work, consistency);
+        bill.add(cost.units, self.meter.is_some());
+        let Some((meter, admitted)) = self.meter else { return };
+        let now = runtime::now();
+        meter.note_read(cost.units);
+        for ((measure, scope), charged) in admitted.scopes {
+            // What a key was charged is its part of the whole.
+            let share = charged * cost.of(measure) / self.estimate.of(measure).max(1);
+            meter.with_lease((measure, scope), 0, micros(now), |lease| lease.settle(charged, share));
+        }
+        let part = cost.units / (self.keys.len() as u64).max(1);
+        self.keys.iter().for_each(|key| meter.note_key(&key.key, part, false, now));
+        let charged = Charges { reads: 1, read_units: cost.units, ..Charges::default() };
+        meter.charge(bill.role(), &charged, now);
+    }
+}

@@ -1,0 +1,46 @@
+//! The failure of a request that was not admitted.
+
+use super::Demand;
+use cluster::placement::TablePlacement;
+use cluster::units::HUNDREDTHS;
+use cluster::units::limits::{Limit, Measure};
+use model::failure::Detail;
+use model::{ErrorCode, Failure};
+use std::time::Duration;
+
+/// The failure of a request that was not admitted, in the words of the service whose limit it is.
+pub(super) fn refusal(placement: &TablePlacement, demand: &Demand<'_>, limit: &Limit, retry_after: Duration) -> Failure {
+    let retry_after_millis = u32::try_from(retry_after.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX);
+    let name = demand.table.full_name();
+    let throttled = |code, text: String, as_told| {
+        let mut failure = Failure::new(code, text);
+        failure.detail = Detail::Throttled { retry_after_millis, as_told: Box::new(as_told) };
+        failure
+    };
+    let consistency = demand.consistency;
+    let block_for = placement.keyspace().levels().required(consistency).block_for as i32;
+    match limit.measure {
+        Measure::Reads | Measure::Writes => {
+            let word = if demand.is_write { "writes" } else { "reads" };
+            let text = format!("Per-partition rate limit reached for {word} in table {name}, rejected by coordinator");
+            throttled(ErrorCode::RateLimit, text, Detail::RateLimit { is_write: demand.is_write, by_coordinator: true })
+        }
+        Measure::ReadUnits => throttled(
+            ErrorCode::ReadTimeout,
+            "Operation timed out - received only 0 responses.".to_owned(),
+            Detail::ReadTimeout { consistency, received: 0, block_for, data_present: false },
+        ),
+        Measure::WriteUnits => throttled(
+            ErrorCode::WriteTimeout,
+            "Operation timed out - received only 0 responses.".to_owned(),
+            Detail::WriteTimeout { consistency, received: 0, block_for, write_type: "SIMPLE" },
+        ),
+        Measure::Units => {
+            let rate = limit.rate / HUNDREDTHS;
+            let of = if limit.is_of_key { format!("one partition key of {name}") } else { name };
+            let text =
+                format!("Request rate is large. RetryAfterMs={retry_after_millis}, {of} may use {rate} units a second");
+            throttled(ErrorCode::Overloaded, text, Detail::None)
+        }
+    }
+}
