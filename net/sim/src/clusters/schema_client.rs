@@ -61,6 +61,7 @@ impl Changes {
     /// Checks what a table is like when nothing changes any more.
     pub(super) fn check_end(&mut self, table: usize, comment: Option<i64>) -> Result<(), String> {
         let partition = &mut self.tables[table];
+        partition.settle().map_err(|error| format!("table t{table}: {error}"))?;
         partition.restarted();
         let id = partition.begin(Operation::default());
         let answer = Answer { applied: true, shown: vec![(0, comment)] };

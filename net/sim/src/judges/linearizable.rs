@@ -2,18 +2,19 @@
 //! between its request and its answer.
 //!
 //! 1. A partition is a few registers. An operation looks at some of them and, if all are as it expects, writes some.
-//! 2. All orders in which the operations may have taken effect are followed at once, as a set of possibilities. A
-//!    possibility holds the values of the registers and, for each operation that has taken effect and is not answered
-//!    yet, the values that it saw.
-//! 3. An answer keeps those possibilities in which its operation has taken effect, perhaps after others that are not
-//!    answered yet, and saw what the answer says. If none is left, no order explains the answers.
-//! 4. An operation that failed for certain has taken effect in no possibility. One with an unknown fate stays open
-//!    until the node has restarted and answered about the partition: if it has not taken effect by then, it never will.
-//!    It is closed as well once it has taken effect in every possibility, or once what it expects of a register is
-//!    neither there in any possibility nor written by an open operation: then it changes nothing any more.
-//! 5. What an operation with an unknown fate saw is not kept, because nobody is told. Of two possibilities that differ
-//!    by such operations alone, the one in which fewer have taken effect allows whatever the other allows, and stands
-//!    for both.
+//! 2. What happens is judged in its order, but not before it is known how each operation ended that had begun by then: an
+//!    operation that is going to be answered takes effect only where it sees what its answer says.
+//! 3. All orders in which the operations may have taken effect are followed at once, as a set of possibilities. A
+//!    possibility holds the values of the registers and the operations that have taken effect and are not answered yet.
+//! 4. An answer keeps those possibilities in which its operation has taken effect, perhaps after others that are not
+//!    answered yet. If none is left, no order explains the answers.
+//! 5. An operation that failed for certain takes effect nowhere. One with an unknown fate stays open until the node has
+//!    restarted and answered about the partition: if it has not taken effect by then, it never will. It is closed as
+//!    well once it has taken effect in every possibility, or once what it expects of a register is neither there in any
+//!    possibility nor written by an open operation: then it changes nothing any more.
+//! 6. Operations that change nothing take effect as soon as they see what their answers say: to wait gains nothing. Of
+//!    two possibilities that differ by operations with unknown fates alone, the one in which fewer have taken effect
+//!    allows whatever the other allows, and stands for both.
 //!
 //! Invariants: every write has a value of its own, so a register's value names its last write.
 
@@ -105,8 +106,8 @@ struct Possibility {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 struct Known {
     state: State,
-    /// The operations that have taken effect and are going to be answered, with the registers that each of them saw.
-    done: BTreeMap<OperationId, State>,
+    /// The operations that have taken effect and are answered later.
+    done: BTreeSet<OperationId>,
 }
 
 /// Possibilities of which none stands for another.
@@ -148,26 +149,64 @@ impl FromIterator<Possibility> for Possibilities {
     }
 }
 
+/// Something that happened.
 #[derive(Debug)]
-struct Open {
+enum Event {
+    Begun(OperationId),
+    Ended(OperationId),
+    Restarted,
+}
+
+/// An operation whose beginning is not judged yet.
+#[derive(Debug)]
+struct Begun {
     operation: Operation,
     /// How many restarts of the node had happened when it was sent.
     epoch: u64,
-    unknown: bool,
+    ending: Option<Ending>,
 }
 
-/// The operations on one partition that are not answered yet, and the orders that the answers so far allow.
+/// An operation that may take effect.
+#[derive(Debug)]
+struct Open {
+    operation: Operation,
+    epoch: u64,
+    /// What it is going to be answered; `None` if nobody knows whether it takes effect.
+    answer: Option<Answer>,
+}
+
+impl Open {
+    /// Whether it takes effect without changing anything.
+    fn is_idle(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| !answer.applied || self.operation.writes.is_empty())
+    }
+}
+
+/// The operations on one partition, and the orders that the answers so far allow.
 #[derive(Debug)]
 pub struct Partition {
+    /// What is not judged yet.
+    events: VecDeque<Event>,
+    begun: BTreeMap<OperationId, Begun>,
+    restarts: u64,
+    next: OperationId,
+    /// The rest is as of the last event that was judged.
     possibilities: Vec<Possibility>,
     open: BTreeMap<OperationId, Open>,
-    next: OperationId,
     epoch: u64,
 }
 
 impl Default for Partition {
     fn default() -> Partition {
-        Partition { possibilities: vec![Possibility::default()], open: BTreeMap::new(), next: 0, epoch: 0 }
+        Partition {
+            events: VecDeque::new(),
+            begun: BTreeMap::new(),
+            restarts: 0,
+            next: 0,
+            possibilities: vec![Possibility::default()],
+            open: BTreeMap::new(),
+            epoch: 0,
+        }
     }
 }
 
@@ -176,102 +215,134 @@ impl Partition {
     pub fn begin(&mut self, operation: Operation) -> OperationId {
         let id = self.next;
         self.next += 1;
-        self.open.insert(id, Open { operation, epoch: self.epoch, unknown: false });
+        self.begun.insert(id, Begun { operation, epoch: self.restarts, ending: None });
+        self.events.push_back(Event::Begun(id));
         id
     }
 
     /// Records that the node serves again: earlier operations that have not taken effect never will.
     pub fn restarted(&mut self) {
-        self.epoch += 1;
+        self.restarts += 1;
+        self.events.push_back(Event::Restarted);
     }
 
     /// How many operations of unknown end may still take effect.
     pub fn undecided(&self) -> usize {
-        self.open.values().filter(|open| open.unknown && open.epoch == self.epoch).count()
+        let is_unknown = |begun: &&Begun| {
+            begun.ending == Some(Ending::Unknown) && !begun.operation.writes.is_empty() && begun.epoch == self.restarts
+        };
+        let open = self.open.values().filter(|open| open.answer.is_none() && open.epoch == self.restarts);
+        open.count() + self.begun.values().filter(is_unknown).count()
     }
 
-    /// Records how an operation ended. Fails if no order explains that.
+    /// Records how an operation ended. Fails if no order explains what is known by now: perhaps because of an earlier
+    /// answer, which could not be judged before.
     pub fn finish(&mut self, id: OperationId, ending: Ending) -> Result<(), String> {
-        match ending {
-            Ending::Failed => {
-                self.open.remove(&id);
-                self.possibilities.retain(|possibility| !possibility.known.done.contains_key(&id));
-            }
-            Ending::Unknown => match self.open.get_mut(&id) {
-                // A read without an answer tells nothing.
-                Some(open) if open.operation.writes.is_empty() => {
-                    self.open.remove(&id);
-                    self.change_each(|possibility| {
-                        possibility.known.done.remove(&id);
-                    });
-                }
-                Some(open) => {
-                    open.unknown = true;
-                    self.change_each(|possibility| {
-                        if possibility.known.done.remove(&id).is_some() {
-                            possibility.spent.insert(id);
-                        }
-                    });
-                }
-                None => {}
-            },
-            Ending::Answered(answer) => return self.answered(id, &answer),
-        }
-        match self.possibilities.is_empty() {
-            true => Err(format!("operation {id} failed for certain and was seen")),
-            false => Ok(()),
-        }
+        let Some(begun) = self.begun.get_mut(&id).filter(|begun| begun.ending.is_none()) else {
+            return Err(format!("operation {id} ended twice"));
+        };
+        begun.ending = Some(ending);
+        self.events.push_back(Event::Ended(id));
+        self.judge()
     }
 
-    fn answered(&mut self, id: OperationId, answer: &Answer) -> Result<(), String> {
-        let Some(own) = self.open.remove(&id) else { return Err(format!("operation {id} ended twice")) };
+    /// Judges everything that has happened: what has not ended by now has an unknown fate.
+    pub fn settle(&mut self) -> Result<(), String> {
+        for begun in self.begun.values_mut() {
+            begun.ending.get_or_insert(Ending::Unknown);
+        }
+        self.judge()
+    }
+
+    /// Judges what happened before the first operation that has not ended.
+    fn judge(&mut self) -> Result<(), String> {
+        while let Some(event) = self.events.front() {
+            match *event {
+                Event::Restarted => self.epoch += 1,
+                Event::Begun(id) => {
+                    let Some(begun) = self.begun.get(&id) else { break };
+                    let answer = match &begun.ending {
+                        None => break,
+                        Some(Ending::Answered(answer)) => Some(Some(answer.clone())),
+                        // A read without an answer tells nothing.
+                        Some(Ending::Unknown) if !begun.operation.writes.is_empty() => Some(None),
+                        Some(Ending::Unknown | Ending::Failed) => None,
+                    };
+                    if let Some((answer, begun)) = answer.zip(self.begun.remove(&id)) {
+                        self.open.insert(id, Open { operation: begun.operation, epoch: begun.epoch, answer });
+                    }
+                }
+                Event::Ended(id) => {
+                    self.begun.remove(&id);
+                    if self.open.get(&id).is_some_and(|open| open.answer.is_some()) {
+                        self.answered(id)?;
+                    }
+                }
+            }
+            self.events.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Lets all operations take effect that are going to be answered, change nothing, and see what they are told.
+    fn with_idle(&self, mut possibility: Possibility) -> Possibility {
+        let Known { state, done } = &mut possibility.known;
+        for (id, open) in self.open.iter().filter(|(_, open)| open.is_idle()) {
+            if open.answer.as_ref().is_some_and(|answer| answer.suits(&open.operation, state)) {
+                done.insert(*id);
+            }
+        }
+        possibility
+    }
+
+    /// Keeps the possibilities in which an operation has taken effect by now.
+    fn answered(&mut self, id: OperationId) -> Result<(), String> {
         let before = std::mem::take(&mut self.possibilities);
         let (mut kept, mut seen) = (Possibilities::default(), Possibilities::default());
         // Those in which fewer operations have taken effect come first: they stand for many others.
         let mut queue: VecDeque<Possibility> = before.iter().cloned().collect();
         while let Some(possibility) = queue.pop_front() {
+            let mut possibility = self.with_idle(possibility);
             if !seen.insert(possibility.clone()) {
                 continue;
             }
             if seen.count > POSSIBILITIES_MAX {
                 return Err(format!("more than {POSSIBILITIES_MAX} orders are possible"));
             }
-            let Possibility { known: Known { state, done }, spent } = &possibility;
-            if let Some(saw) = done.get(&id) {
-                if answer.suits(&own.operation, saw) {
-                    let mut next = possibility.clone();
-                    next.known.done.remove(&id);
-                    kept.insert(next);
-                }
+            if possibility.known.done.remove(&id) {
+                kept.insert(possibility);
                 continue;
             }
-            if answer.suits(&own.operation, state) {
-                let mut next = possibility.clone();
-                next.known.state = own.operation.after(*state);
-                kept.insert(next);
-            }
+            let Possibility { known: Known { state, done }, spent } = &possibility;
             for (other, open) in &self.open {
+                if open.is_idle() || done.contains(other) || spent.contains(other) {
+                    continue;
+                }
                 let after = open.operation.after(*state);
-                // Whether an unknown operation that changes nothing took effect makes no difference.
-                if done.contains_key(other) || spent.contains(other) || open.unknown && after == *state {
+                let takes_effect = match &open.answer {
+                    Some(answer) => answer.suits(&open.operation, state),
+                    // Whether an unknown operation that changes nothing took effect makes no difference.
+                    None => after != *state,
+                };
+                if !takes_effect {
                     continue;
                 }
                 let mut next = possibility.clone();
                 next.known.state = after;
-                if open.unknown {
-                    next.spent.insert(*other);
-                } else {
-                    next.known.done.insert(*other, *state);
-                }
+                match open.answer {
+                    Some(_) => next.known.done.insert(*other),
+                    None => next.spent.insert(*other),
+                };
                 queue.push_back(next);
             }
         }
         self.possibilities = kept.into_vec();
+        let Some(own) = self.open.remove(&id) else { return Err(format!("operation {id} ended twice")) };
         if self.possibilities.is_empty() {
             let states: BTreeSet<State> = before.iter().map(|possibility| possibility.known.state).collect();
             return Err(format!(
-                "{:?} answered {answer:?}, which no order allows; before it {states:?}, open {:?}",
-                own.operation, self.open
+                "{:?} answered {:?}, which no order allows; before it {states:?}, open {:?}",
+                own.operation, own.answer, self.open
             ));
         }
         if own.epoch == self.epoch {
@@ -297,7 +368,7 @@ impl Partition {
     /// will ever hold again. Returns whether there were any: what they would have written cannot be expected any more
     /// either.
     fn forget_idle(&mut self) -> bool {
-        if !self.open.values().any(|open| open.unknown) {
+        if !self.open.values().any(|open| open.answer.is_none()) {
             return false;
         }
         let mut reachable: [BTreeSet<Option<i64>>; REGISTERS] = Default::default();
@@ -323,8 +394,12 @@ impl Partition {
 
     /// Closes the unknown operations that `is_over` selects. Returns whether there are any.
     fn forget(&mut self, is_over: impl Fn(&OperationId, &Open) -> bool) -> bool {
-        let over: BTreeSet<OperationId> =
-            self.open.iter().filter(|(id, open)| open.unknown && is_over(id, open)).map(|(id, _)| *id).collect();
+        let over: BTreeSet<OperationId> = self
+            .open
+            .iter()
+            .filter(|(id, open)| open.answer.is_none() && is_over(id, open))
+            .map(|(id, _)| *id)
+            .collect();
         if over.is_empty() {
             return false;
         }
@@ -454,9 +529,47 @@ mod tests {
             expects: vec![(0, Expected::Value(None)), (1, Expected::Value(None))],
             writes: vec![(0, Some(1)), (1, Some(1))],
         };
-        let id = partition.begin(both);
+        partition.begin(both);
         let other = partition.begin(Operation::default());
-        assert!(partition.finish(other, answer(true, &[(0, Some(1)), (1, None)])).is_err());
-        let _ = id;
+        assert_eq!(
+            partition.finish(other, answer(true, &[(0, Some(1)), (1, None)])),
+            Ok(()),
+            "the other has not ended"
+        );
+        assert!(partition.settle().is_err());
+    }
+
+    #[test]
+    fn many_operations_at_once_leave_few_possibilities() {
+        let mut partition = Partition::default();
+        let first = partition.begin(Operation { expects: vec![], writes: vec![(0, Some(100)), (1, Some(100))] });
+        partition.finish(first, answer(true, &[])).expect("possible");
+        let alter = |value: i64, register| Operation {
+            expects: vec![(register, Expected::Some)],
+            writes: vec![(register, Some(value)), (2, Some(value))],
+        };
+        let changes: Vec<OperationId> = (0..8).map(|value| partition.begin(alter(value, value as usize % 2))).collect();
+        let reads: Vec<OperationId> = (0..8).map(|_| partition.begin(Operation::default())).collect();
+        for (at, id) in reads.into_iter().enumerate() {
+            let at = at as i64;
+            let (even, odd) = (at - at % 2, if at == 0 { 100 } else { (at - 1) / 2 * 2 + 1 });
+            let shown = [(0, Some(even)), (1, Some(odd)), (2, Some(at))];
+            assert_eq!(partition.finish(id, answer(true, &shown)), Ok(()));
+        }
+        for (at, id) in changes.into_iter().enumerate() {
+            let ending = if at < 6 { answer(true, &[]) } else { Ending::Unknown };
+            assert_eq!(partition.finish(id, ending), Ok(()));
+        }
+        assert_eq!(partition.possibilities.len(), 1, "{:?}", partition.possibilities);
+        assert!(read(&mut partition, Some(0)).is_err());
+    }
+
+    #[test]
+    fn an_operation_is_judged_when_those_before_it_have_ended() {
+        let mut partition = Partition::default();
+        let open = partition.begin(cas(0, None, 1));
+        assert_eq!(read(&mut partition, Some(2)), Ok(()), "nobody knows yet");
+        assert_eq!(partition.undecided(), 0);
+        assert!(partition.finish(open, Ending::Unknown).is_err());
     }
 }

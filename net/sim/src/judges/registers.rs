@@ -56,6 +56,14 @@ impl Registers {
         partition.finish(id, ending).map_err(|text| Violation(format!("registers of {pk}: {text}")))
     }
 
+    /// Judges all operations so far, those without an end as unknown. Fails as [`Registers::finish`] does.
+    pub fn settle(&mut self) -> Result<(), Violation> {
+        let judged = |(pk, partition): (&i64, &mut Partition)| {
+            partition.settle().map_err(|text| Violation(format!("registers of {pk}: {text}")))
+        };
+        self.partitions.iter_mut().try_for_each(judged)
+    }
+
     /// Records that a change was applied, as its answer said.
     pub fn applied(&mut self, pk: i64, operation: &Operation) {
         for (register, value) in &operation.writes {

@@ -97,8 +97,9 @@ async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), S
     check_answer(&text, result)
 }
 
-/// Reads every partition once while no client works.
+/// Judges all changes and reads every partition once, while no client works.
 pub(crate) async fn check_all(client: &mut Client, world: &SharedWorld) -> Result<(), StepError> {
+    world.borrow_mut().registers.settle()?;
     for pk in 0..PARTITIONS {
         read(client, world, pk).await?;
     }
