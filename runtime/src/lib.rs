@@ -26,6 +26,7 @@
     reason = "this crate is the seam: it alone talks to the system, and its threads share a few locks"
 )]
 
+pub mod allocator;
 pub mod blocking;
 pub mod buffer;
 mod calculation;

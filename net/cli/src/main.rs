@@ -23,7 +23,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 #[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+static ALLOCATOR: runtime::allocator::Allocator = runtime::allocator::Allocator;
 
 /// How long an idle core polls its queues before it sleeps.
 const SPIN: Duration = Duration::from_micros(50);

@@ -7,6 +7,7 @@ use super::workspace::sources;
 const UNSAFE_FILES: &[&str] = &[
     "bench/micro/src/counting.rs",
     "runtime/examples/ring_echo/serve.rs",
+    "runtime/src/allocator.rs",
     "runtime/src/buffer.rs",
     "runtime/src/executor.rs",
     "runtime/src/glommio/",

@@ -9,7 +9,12 @@ use model::{ErrorCode, Failure};
 use std::time::Duration;
 
 /// The failure of a request that was not admitted, in the words of the service whose limit it is.
-pub(super) fn refusal(placement: &TablePlacement, demand: &Demand<'_>, limit: &Limit, retry_after: Duration) -> Failure {
+pub(super) fn refusal(
+    placement: &TablePlacement,
+    demand: &Demand<'_>,
+    limit: &Limit,
+    retry_after: Duration,
+) -> Failure {
     let retry_after_millis = u32::try_from(retry_after.as_micros().div_ceil(1_000)).unwrap_or(u32::MAX);
     let name = demand.table.full_name();
     let throttled = |code, text: String, as_told| {
