@@ -103,16 +103,10 @@ pub struct RowBlockSink<'a> {
 impl<'a> RowBlockSink<'a> {
     /// A sink for `request` on `table`, on a node with `partitioner`.
     pub fn new(partitioner: Partitioner, table: &'a Table, request: &'a ReadRequest) -> RowBlockSink<'a> {
-        let mut sources: SmallVec<[Source<'a>; 8]> = SmallVec::with_capacity(request.selection.len());
-        let mut counting = false;
-        for selector in &*request.selection {
-            counting |= matches!(selector, Selector::CountRows | Selector::Count(_));
-            sources.push(source(table, selector));
-        }
-        RowBlockSink {
+        let mut sink = RowBlockSink {
             partitioner,
-            counts: counting.then(|| vec![0; sources.len()]),
-            sources,
+            counts: None,
+            sources: SmallVec::new(),
             key_len: table.partition_key_len,
             key: match &request.command.partitions {
                 Partitions::Key(key) => Some(key),
@@ -135,7 +129,14 @@ impl<'a> RowBlockSink<'a> {
             resume: request.command.resume.as_ref(),
             resume_partition_rows: request.command.resume_partition_rows,
             scanned: ScanCounts::default(),
+        };
+        // In place: moving them there would copy eight.
+        sink.sources.extend(request.selection.iter().map(|selector| source(table, selector)));
+        let counts = |selector: &Selector| matches!(selector, Selector::CountRows | Selector::Count(_));
+        if request.selection.iter().any(counts) {
+            sink.counts = Some(vec![0; sink.sources.len()]);
         }
+        sink
     }
 
     /// Uses `room`, which another core allocated, for the rows; allocates more if they do not fit.

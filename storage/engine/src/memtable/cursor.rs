@@ -73,13 +73,14 @@ impl<'a> PartitionCursor<'a> {
         PartitionCursor { arena, partition, slices, reversed, after, phase: Phase::Start, slice: None }
     }
 
-    /// Opens the next slice that holds anything after the resume point.
-    fn enter_slice(&mut self) -> Option<InSlice<'a>> {
+    /// Opens the next slice that holds anything after the resume point. Returns whether there is one. The slice is large
+    /// and therefore made where it stays.
+    fn enter_slice(&mut self) -> bool {
         loop {
-            let slice = self.slices.next()?;
+            let Some(slice) = self.slices.next() else { return false };
             let end = (!slice.end.is_empty()).then_some(&*slice.end);
             let rows = &self.partition.rows;
-            let mut rows = if self.reversed {
+            let rows = if self.reversed {
                 let end = match (self.after, end) {
                     (Some(after), _) if after < &*slice.start => continue,
                     (Some(after), Some(end)) => Some(after.min(end)),
@@ -93,8 +94,9 @@ impl<'a> PartitionCursor<'a> {
                     _ => rows.ascend(self.arena, &slice.start, false),
                 }
             };
-            let next_row = rows.next().filter(|row| slice.contains(row.key.comparable(self.arena)));
-            let tombstone = self.partition.tombstones.as_deref().and_then(|tombstones| {
+            let entered = self.slice.insert(InSlice { slice, rows, next_row: None, tombstone: None, open: false });
+            entered.next_row = entered.rows.next().filter(|row| slice.contains(row.key.comparable(self.arena)));
+            entered.tombstone = self.partition.tombstones.as_deref().and_then(|tombstones| {
                 let range = if self.reversed {
                     tombstones.last_starting_before(end)
                 } else {
@@ -102,7 +104,7 @@ impl<'a> PartitionCursor<'a> {
                 };
                 range.filter(|range| reaches(range, slice))
             });
-            return Some(InSlice { slice, rows, next_row, tombstone, open: false });
+            return true;
         }
     }
 }
@@ -198,8 +200,7 @@ impl<'a> PartitionCursor<'a> {
                     {
                         return Some(fragment);
                     }
-                    self.slice = self.enter_slice();
-                    if self.slice.is_none() {
+                    if !self.enter_slice() {
                         self.phase = Phase::Done;
                         return Some(Fragment::PartitionEnd);
                     }
