@@ -3,24 +3,22 @@
 //! 1. One replica gives rows, with their digest if others are asked for it. Equal digests: the rows are those of all.
 //! 2. Different digests: the replicas that answered are read again by merging what they have (`reconciling`).
 
-use super::awaited_replica::AwaitedReplica;
+use super::asking::Asking;
 use super::gathering::{Patience, PlacedRead, Unread, gather};
 use super::index_candidates;
-use super::read::{ReadPlan, read_digest_on, read_on};
+use super::read::ReadPlan;
 use super::reconciling::{Reconciling, begin};
-use super::remote::Asked;
-use crate::messages::data::{DigestReply, ReadReply, ReadRequest};
+use crate::messages::data::{ReadReply, ReadRequest};
 use crate::replica::row_sink::RowBlockSink;
 use crate::shard_state::Shard;
-use cluster::placement::Replica;
 use cluster::plan::{Form, PartitionReadPlan};
 use model::digest::Digest;
 use model::query::Partitions;
 use model::{DecoratedKey, Failure};
-use runtime::{Instant, ShardId};
+use runtime::Instant;
 
 /// What a replica answers: the rows if it was asked for them, and their digest if it is compared.
-type Answer = (Digest, Option<ReadReply>);
+pub(super) type Answer = (Digest, Option<ReadReply>);
 
 /// Reads the partition `key` as `asked` says, a plan by the placement of `plan`. The request began at `began`.
 pub(crate) async fn read(
@@ -52,9 +50,9 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
     if is_compared && request.index.is_some() {
         return Box::pin(index_candidates::read(read, asked)).await;
     }
-    let ask = async |replica, form| match is_compared {
-        true => ask_to_compare(read, replica, form == Form::Rows).await,
-        false => Ok((Digest::default(), Some(ask(read, replica).await?))),
+    let ask = |replica, form| match is_compared {
+        true => Asking::to_compare(read, replica, form == Form::Rows),
+        false => Asking::for_rows(read, replica),
     };
     let answers = gather(shard, asked, &plan.table, placement.keyspace().topology(), patience, ask).await?;
     let first = answers.first().map(|(_, (digest, _))| *digest);
@@ -85,36 +83,4 @@ fn mismatch(partitions: &Partitions) -> String {
         }
         Partitions::Range(_) => "Digest mismatch".into(),
     }
-}
-
-/// Asks the only replica that is needed for rows.
-async fn ask(read: &PlacedRead<'_>, replica: Replica) -> Result<ReadReply, Failure> {
-    let PlacedRead { shard, plan, placement, request, patience } = *read;
-    let topology = placement.keyspace().topology();
-    let awaited = AwaitedReplica::new(topology, replica.node);
-    let answer = if replica.node == topology.here() {
-        read_on(shard, ShardId(replica.shard), request.clone()).await
-    } else {
-        let asked = Asked::until(topology, replica.node, patience.deadline);
-        shard.trace(|| format!("reading data from /{}", topology.node(replica.node).address));
-        asked.read(shard, &plan.table, replica, request).await
-    };
-    awaited.has_answered(answer)
-}
-
-/// Asks one replica of several for a digest, and for rows or not.
-async fn ask_to_compare(read: &PlacedRead<'_>, replica: Replica, with_rows: bool) -> Result<Answer, Failure> {
-    let PlacedRead { shard, placement, request, patience, .. } = *read;
-    let topology = placement.keyspace().topology();
-    let awaited = AwaitedReplica::new(topology, replica.node);
-    let answer = if replica.node == topology.here() {
-        let reply = read_digest_on(shard, ShardId(replica.shard), request).await;
-        reply.map(|DigestReply { rows, digest }| (digest, with_rows.then_some(rows)))
-    } else {
-        let asked = Asked::until(topology, replica.node, patience.deadline);
-        let what = if with_rows { "data" } else { "digest" };
-        shard.trace(|| format!("reading {what} from /{}", topology.node(replica.node).address));
-        asked.read_digest(shard, replica, request, with_rows).await
-    };
-    awaited.has_answered(answer)
 }

@@ -82,8 +82,8 @@ pub(crate) fn is_moved(shard: &Shard, topology: &Topology, failure: &Failure) ->
 }
 
 /// Asks the targets of `plan` about `table`, whose replicas are nodes of `topology`. Returns the answers that completed
-/// it.
-pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
+/// it. What `ask` returns is moved about: if it is large it has to be boxed.
+pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>> + Unpin>(
     shard: &Shard,
     plan: &mut PartitionReadPlan,
     table: &Table,
@@ -92,8 +92,8 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
     ask: impl Fn(Replica, Form) -> F,
 ) -> Result<Vec<(Replica, T)>, Unread> {
     let began = runtime::now();
-    let asked = |(replica, form)| (replica, Box::pin(ask(replica, form)));
-    let mut open: SmallVec<[(Replica, Pin<Box<F>>); 2]> = plan.targets().map(asked).collect();
+    let asked = |(replica, form)| (replica, ask(replica, form));
+    let mut open: SmallVec<[(Replica, F); 2]> = plan.targets().map(asked).collect();
     let mut answers = Vec::with_capacity(open.len());
     let mut late_at = patience.late_at.filter(|late_at| *late_at < patience.deadline);
     // One timer: for when answers are late, and then for the end.
@@ -101,7 +101,7 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>>>(
     loop {
         let event = poll_fn(|cx| {
             for at in 0..open.len() {
-                if let Poll::Ready(answer) = open[at].1.as_mut().poll(cx) {
+                if let Poll::Ready(answer) = Pin::new(&mut open[at].1).poll(cx) {
                     return Poll::Ready(Event::Answer(open.swap_remove(at).0, answer));
                 }
             }

@@ -20,6 +20,7 @@ use cluster::plan::PartitionReadPlan;
 use cql::plan::Selector;
 use model::query::{Partitions, Position, ReadEnd, Resume, Slice};
 use model::{DecoratedKey, Failure};
+use runtime::sync::boxed;
 use runtime::sync::join_all;
 use std::collections::BTreeMap;
 
@@ -41,7 +42,7 @@ pub(crate) async fn read(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -
     question.command.per_partition_max = u64::MAX;
     question.command.rows_max = request.command.rows_max.clamp(PLACES_MIN, PLACES_MAX);
     let question = PlacedRead { request: &question, ..*read };
-    let ask = |replica, _| candidates(&question, replica);
+    let ask = |replica, _| boxed(|| candidates(&question, replica));
     let answers = gather(shard, asked, &plan.table, placement.keyspace().topology(), patience, ask).await?;
     let replies: Vec<ReadReply> = answers.into_iter().flat_map(|(_, replies)| replies).collect();
     let reversed = request.command.reversed;

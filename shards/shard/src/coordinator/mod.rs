@@ -16,6 +16,7 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod asked_replica;
+mod asking;
 mod awaited_replica;
 pub(crate) mod batch_log;
 pub(crate) mod batch_replay;

@@ -26,7 +26,7 @@ use engine::PrefetchStage;
 use engine::index::IndexLookup;
 use model::query::{Partitions, ReadCommand, ReadEnd, Resume, Slice};
 use model::{ColumnId, DecoratedKey, Failure, Table, TokenRange};
-use runtime::sync::join_all;
+use runtime::sync::{boxed, join_all};
 use runtime::{Instant, ShardId};
 use std::cell::Cell;
 use std::rc::Rc;
@@ -240,8 +240,15 @@ fn call(shard: &Shard, to: ShardId, request: ReadRequest) -> Result<Call, Failur
 pub(crate) enum KeyRead {
     /// The answer.
     Done(ReadReply),
-    /// The read must go to other cores or nodes or wait on this one; the last field says when it began.
-    Pending(ReadRequest, AskedReplica, Instant),
+    /// The read must go to other cores or nodes or wait on this one.
+    Pending(Box<PendingRead>),
+}
+
+/// A read of one partition that must wait.
+pub(crate) struct PendingRead {
+    request: ReadRequest,
+    asked: AskedReplica,
+    began: Instant,
 }
 
 /// Reads one partition without awaiting if this core has it in memory; otherwise [`finish_key`] must do the rest.
@@ -262,18 +269,19 @@ pub(crate) fn read_key_now(
     }
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
     let began = runtime::now();
+    let pending = |request, asked| Ok(KeyRead::Pending(Box::new(PendingRead { request, asked, began })));
     if !is_here {
-        return Ok(KeyRead::Pending(request, asked, began));
+        return pending(request, asked);
     }
     match replica::read_now(shard, &request, Vec::new()) {
-        None => Ok(KeyRead::Pending(request, asked, began)),
+        None => pending(request, asked),
         Some(Ok(reply)) => {
             asked.answered();
             shard.metrics().read_here(&plan.table.id, began, reply.scanned);
             Ok(KeyRead::Done(reply))
         }
         Some(Err(failure)) => match asked.plan.failed(asked.replica, failure, plan.topology()) {
-            Some(NextRead::Ask(..)) => Ok(KeyRead::Pending(request, asked, began)),
+            Some(NextRead::Ask(..)) => pending(request, asked),
             Some(NextRead::Fail(failure)) => Err(failure),
             Some(NextRead::Complete) | None => Err(no_replica()),
         },
@@ -282,16 +290,23 @@ pub(crate) fn read_key_now(
 
 /// Finishes a read that [`read_key_now`] began, within the deadline.
 async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<ReadReply, Failure> {
-    let (request, asked, began) = match begun {
+    let pending = match begun {
         KeyRead::Done(reply) => return Ok(reply),
-        KeyRead::Pending(request, asked, began) => (request, asked, began),
+        KeyRead::Pending(pending) => pending,
     };
-    if asked.plan.has_choice() {
+    if pending.asked.plan.has_choice() {
+        let PendingRead { request, asked, began } = *pending;
         let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };
-        let reply = Box::pin(comparing::read(shard, plan, key, asked.plan, &request, began)).await;
+        let reply = boxed(|| comparing::read(shard, plan, key, asked.plan, &request, began)).await;
         plan.took(shard, Measure::CoordinatorRead, began);
         return reply;
     }
+    boxed(|| finish_at_one(shard, plan, *pending)).await
+}
+
+/// Finishes a read that no other replica can answer.
+async fn finish_at_one(shard: &Shard, plan: &ReadPlan, pending: PendingRead) -> Result<ReadReply, Failure> {
+    let PendingRead { request, asked, began } = pending;
     let to = ShardId(asked.replica.shard);
     let read = if asked.replica.node != plan.topology().here() {
         Some(plan.read_at(shard, plan.topology(), asked.replica, request).await)
@@ -315,7 +330,8 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
 pub(crate) async fn read_request(shard: &Shard, plan: &ReadPlan, request: ReadRequest) -> Result<ReadReply, Failure> {
     let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };
     let asked = plan.ask_partition(key)?;
-    finish_key(shard, plan, KeyRead::Pending(request, asked, runtime::now())).await
+    let pending = PendingRead { request, asked, began: runtime::now() };
+    finish_key(shard, plan, KeyRead::Pending(Box::new(pending))).await
 }
 
 /// Reads one partition within the deadline.
@@ -449,9 +465,9 @@ pub(crate) async fn finish_page(
     shard: &Shard,
     plan: &ReadPlan,
     keys: &[DecoratedKey],
-    part: Box<UnfinishedPage>,
+    mut part: Box<UnfinishedPage>,
 ) -> Result<Page, Failure> {
-    let UnfinishedPage { mut builder, mut resume, mut begun } = *part;
+    let UnfinishedPage { builder, resume, begun } = &mut *part;
     let mut next = 0;
     while next < keys.len() {
         let window = &keys[next..keys.len().min(next + WINDOW_KEYS)];
@@ -474,7 +490,7 @@ pub(crate) async fn finish_page(
             match builder.add(plan, key, reply?)? {
                 AddedPart::PageDone(page) => return Ok(page),
                 AddedPart::SamePartition(at) => {
-                    resume = at;
+                    *resume = at;
                     break;
                 }
                 AddedPart::NextPartition => next += 1,

@@ -22,6 +22,7 @@ use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
 use model::shape::lacking::{Answer, Repairs};
 use model::shape::reconcile::ReconcilingRead;
 use model::{Failure, Table};
+use runtime::sync::boxed;
 use runtime::sync::join_all;
 use std::rc::Rc;
 
@@ -66,7 +67,7 @@ impl Reconciling<'_> {
         loop {
             plan.merge();
             let command = read.command();
-            let ask = |replica, _| self.fragments(replica, command, bytes);
+            let ask = |replica, _| boxed(|| self.fragments(replica, command, bytes));
             let blocks = gather(self.shard, plan, self.table, topology, self.patience, ask).await?;
             let mut answers: Vec<Answer> = Vec::with_capacity(blocks.len());
             let mut replicas = Vec::with_capacity(blocks.len());

@@ -121,18 +121,18 @@ impl Asked {
         read_result(Verb::Read, &answer, |result| rows::decode(shard.partitioner(), result))
     }
 
-    /// Reads the digest of a partition, and its rows as well or not, of this node alone.
-    pub(crate) async fn read_digest(
+    /// Asks for the digest of a partition, and for its rows as well or not, of this node alone, which is another one than
+    /// this. The caller must give the call up at the deadline; its answer is for [`digest_answer`].
+    pub(crate) fn call_for_digest(
         &self,
         shard: &Shard,
         replica: Replica,
         request: &ReadRequest,
         with_rows: bool,
-    ) -> Result<(Digest, Option<ReadReply>), Failure> {
-        let core = self.core(replica);
-        let write = |out: &mut Vec<u8>| digests::push(out, request, with_rows, core);
-        let answer = self.once(shard, Verb::ReadDigest, REQUEST_BYTES, write).await?;
-        read_result(Verb::ReadDigest, &answer, |result| digests::decode_answer(shard.partitioner(), result, with_rows))
+    ) -> PeerCall {
+        let mut body = self.head().body(REQUEST_BYTES);
+        digests::push(&mut body, request, with_rows, self.core(replica));
+        self.call(shard, Verb::ReadDigest, &body)
     }
 
     /// Reads the fragments of a partition, or of the part of a range that the core `replica.shard` has, of this node
@@ -294,15 +294,20 @@ impl Asked {
     ) -> Result<Vec<u8>, Failure> {
         let mut body = self.head().body(room);
         write(&mut body);
-        let refusal = match self.send(shard, verb, body).await {
-            Ok(answer) => return Ok(answer),
-            Err(refusal) => refusal,
-        };
+        match self.send(shard, verb, body).await {
+            Ok(answer) => Ok(answer),
+            Err(refusal) => Err(self.refused(shard, verb, refusal).await),
+        }
+    }
+
+    /// What a plan is told of this node, which has refused. If it did so because another one has the data by a later
+    /// epoch, this core has reached that one when this returns.
+    pub(crate) async fn refused(&self, shard: &Shard, verb: Verb, refusal: Refusal) -> Failure {
         if let Refusal::Moved(epoch) = refusal {
             let reached = Box::pin(shard.epoch_reached(epoch));
             runtime::timeout(self.deadline.since(runtime::now()), reached).await;
         }
-        Err(failure_of(verb, refusal))
+        failure_of(verb, refusal)
     }
 
     /// Asks the node that has a key, this one at first. Returns the answer, whose result follows its first bytes.
@@ -356,20 +361,40 @@ impl Asked {
 
 /// What a node answered, if that has a result.
 pub(crate) fn received(verb: Verb, answered: Result<Vec<u8>, PeerFailure>) -> Result<Vec<u8>, Refusal> {
-    let failure = match answered {
-        Ok(answer) => {
-            return match answer::decode(&answer) {
-                Some(Ok(_)) => Ok(answer),
-                Some(Err(refusal)) => Err(refusal),
-                None => Err(unreadable(verb).into()),
-            };
-        }
-        Err(PeerFailure::Overloaded) => Failure::overloaded("Too much waits for another node; nothing was sent"),
-        Err(PeerFailure::NotSent) => no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied),
-        Err(PeerFailure::Refused) => no_answer(verb, FailureReason::Unknown, Outcome::NotApplied),
-        Err(PeerFailure::NoAnswer) => no_answer(verb, FailureReason::Timeout, Outcome::Unknown),
+    match answered {
+        Ok(answer) => match answer::decode(&answer) {
+            Some(Ok(_)) => Ok(answer),
+            Some(Err(refusal)) => Err(refusal),
+            None => Err(unreadable(verb).into()),
+        },
+        Err(failure) => Err(unanswered(verb, failure).into()),
+    }
+}
+
+/// The digest that a node answered, and the rows if they were asked for.
+pub(crate) fn digest_answer(
+    partitioner: Partitioner,
+    answered: Result<Vec<u8>, PeerFailure>,
+    with_rows: bool,
+) -> Result<(Digest, Option<ReadReply>), Refusal> {
+    let verb = Verb::ReadDigest;
+    let answer = answered.map_err(|failure| Refusal::from(unanswered(verb, failure)))?;
+    let decoded = match answer::decode(&answer) {
+        Some(Ok(result)) => digests::decode_answer(partitioner, result, with_rows),
+        Some(Err(refusal)) => return Err(refusal),
+        None => None,
     };
-    Err(failure.into())
+    decoded.ok_or_else(|| unreadable(verb).into())
+}
+
+/// The failure of a node that gave no answer.
+fn unanswered(verb: Verb, failure: PeerFailure) -> Failure {
+    match failure {
+        PeerFailure::Overloaded => Failure::overloaded("Too much waits for another node; nothing was sent"),
+        PeerFailure::NotSent => no_answer(verb, FailureReason::NodeDown, Outcome::NotApplied),
+        PeerFailure::Refused => no_answer(verb, FailureReason::Unknown, Outcome::NotApplied),
+        PeerFailure::NoAnswer => no_answer(verb, FailureReason::Timeout, Outcome::Unknown),
+    }
 }
 
 /// Whether a node did what it was asked by a verb whose result is empty.

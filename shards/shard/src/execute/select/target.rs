@@ -10,6 +10,7 @@ use cql::plan::{PartitionRestriction, Select, Term, TokenBound, Value};
 use model::query::Resume;
 use model::token::{RingPosition, RingToken, TokenRange};
 use model::{DecoratedKey, Failure};
+use runtime::sync::boxed;
 use smallvec::SmallVec;
 
 /// The partitions that a SELECT names, mostly one.
@@ -47,7 +48,7 @@ pub(crate) async fn page_of(
             let mut page = Page::default();
             let unfinished = read_page_now(shard, plan, &keys, resume, limits, &mut page)?;
             if let Some(unfinished) = unfinished {
-                page = Box::pin(finish_page(shard, plan, &keys, unfinished)).await?;
+                page = boxed(|| finish_page(shard, plan, &keys, unfinished)).await?;
             }
             // A page that ends with the last row that the last partition may return is known to be the last page.
             let is_over = |resume: &Resume| {
