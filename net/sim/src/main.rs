@@ -11,6 +11,9 @@ use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: runtime::allocator::Allocator = runtime::allocator::Allocator;
+
 /// Runs whole nodes in the simulator.
 #[derive(Parser)]
 struct Arguments {

@@ -2,8 +2,8 @@
 //! between its request and its answer.
 //!
 //! 1. A partition is a few registers. An operation looks at some of them and, if all are as it expects, writes some.
-//! 2. What happens is judged in its order, but not before it is known how each operation ended that had begun by then: an
-//!    operation that is going to be answered takes effect only where it sees what its answer says.
+//! 2. What happens is judged in its order, but not before it is known how each operation ended that had begun by then:
+//!    an operation that is going to be answered takes effect only where it sees what its answer says.
 //! 3. All orders in which the operations may have taken effect are followed at once, as a set of possibilities. A
 //!    possibility holds the values of the registers and the operations that have taken effect and are not answered yet.
 //! 4. An answer keeps those possibilities in which its operation has taken effect, perhaps after others that are not
@@ -173,6 +173,8 @@ struct Open {
     epoch: u64,
     /// What it is going to be answered; `None` if nobody knows whether it takes effect.
     answer: Option<Answer>,
+    /// Whether its client has given it up.
+    is_given_up: bool,
 }
 
 impl Open {
@@ -269,13 +271,18 @@ impl Partition {
                         Some(Ending::Unknown | Ending::Failed) => None,
                     };
                     if let Some((answer, begun)) = answer.zip(self.begun.remove(&id)) {
-                        self.open.insert(id, Open { operation: begun.operation, epoch: begun.epoch, answer });
+                        self.open.insert(
+                            id,
+                            Open { operation: begun.operation, epoch: begun.epoch, answer, is_given_up: false },
+                        );
                     }
                 }
                 Event::Ended(id) => {
                     self.begun.remove(&id);
-                    if self.open.get(&id).is_some_and(|open| open.answer.is_some()) {
-                        self.answered(id)?;
+                    match self.open.get_mut(&id) {
+                        Some(open) if open.answer.is_none() => open.is_given_up = true,
+                        Some(_) => self.answered(id)?,
+                        None => {}
                     }
                 }
             }
@@ -368,7 +375,7 @@ impl Partition {
     /// will ever hold again. Returns whether there were any: what they would have written cannot be expected any more
     /// either.
     fn forget_idle(&mut self) -> bool {
-        if !self.open.values().any(|open| open.answer.is_none()) {
+        if !self.open.values().any(|open| open.is_given_up) {
             return false;
         }
         let mut reachable: [BTreeSet<Option<i64>>; REGISTERS] = Default::default();
@@ -392,14 +399,11 @@ impl Partition {
         })
     }
 
-    /// Closes the unknown operations that `is_over` selects. Returns whether there are any.
+    /// Closes the operations that `is_over` selects, of those with unknown fates that their clients have given up: one
+    /// that a client still waits for may be tried again. Returns whether there are any.
     fn forget(&mut self, is_over: impl Fn(&OperationId, &Open) -> bool) -> bool {
-        let over: BTreeSet<OperationId> = self
-            .open
-            .iter()
-            .filter(|(id, open)| open.answer.is_none() && is_over(id, open))
-            .map(|(id, _)| *id)
-            .collect();
+        let over: BTreeSet<OperationId> =
+            self.open.iter().filter(|(id, open)| open.is_given_up && is_over(id, open)).map(|(id, _)| *id).collect();
         if over.is_empty() {
             return false;
         }
@@ -471,6 +475,31 @@ mod tests {
         let mut partition = begin();
         partition.restarted();
         assert_eq!(read(&mut partition, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_still_waited_for_after_a_start_may_take_effect() {
+        let mut partition = Partition::default();
+        let id = partition.begin(cas(0, None, 1));
+        partition.restarted();
+        assert_eq!(read(&mut partition, None), Ok(()));
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+        assert_eq!(partition.finish(id, Ending::Unknown), Ok(()), "it was under way until now");
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+    }
+
+    #[test]
+    fn what_is_still_waited_for_may_take_effect_after_a_deletion() {
+        let mut partition = Partition::default();
+        let first = partition.begin(cas(0, None, 1));
+        partition.finish(first, answer(true, &[])).expect("possible");
+        let waiting = partition.begin(cas(0, None, 2));
+        assert_eq!(read(&mut partition, Some(1)), Ok(()));
+        let deletes = Operation { expects: vec![(0, Expected::Some)], writes: vec![(0, None)] };
+        let deletion = partition.begin(deletes);
+        assert_eq!(partition.finish(deletion, answer(true, &[])), Ok(()));
+        assert_eq!(read(&mut partition, Some(2)), Ok(()));
+        assert_eq!(partition.finish(waiting, Ending::Unknown), Ok(()));
     }
 
     #[test]
