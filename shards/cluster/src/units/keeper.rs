@@ -22,6 +22,8 @@ pub const ROUND_TRIP_MICROS_MAX: u64 = 125_000;
 pub const ACTIVE_MICROS: u64 = 500_000;
 /// Most holders that a keeper tells apart; further ones share a tag.
 pub const HOLDERS_MAX: usize = 4096;
+/// Most hundredths of any asking or grant: sums of them stay far from the limits of 64 bits.
+pub const HUNDREDTHS_MAX: u64 = 1 << 56;
 /// The shortest time after which a holder asks again.
 pub const ASK_AGAIN_MICROS: u64 = 4_000;
 /// The longest one.
@@ -197,6 +199,17 @@ mod tests {
         assert_eq!(keeper.ask(holder(0), ask(10_000), 9 * SECOND).units, 1_500, "no more than the pool holds");
         keeper.set_rate(200_000, 9 * SECOND);
         assert_eq!(keeper.ask(holder(0), ask(10_000), 9 * SECOND + 5_000).units, 1_000);
+    }
+
+    #[test]
+    fn the_largest_amounts_are_served() {
+        let rate = 100_000_000_000;
+        let mut keeper = Keeper::new(rate, 0);
+        let most = Ask { wanted: HUNDREDTHS_MAX, least: HUNDREDTHS_MAX, round_trip_micros: u64::MAX };
+        for second in 0..20 {
+            let granted = [0, 1, 2].map(|number| keeper.ask(holder(number), most, second * SECOND).units);
+            assert!(granted.iter().sum::<u64>() <= rate, "{granted:?}");
+        }
     }
 
     #[test]

@@ -11,7 +11,7 @@
 //!
 //! Invariants: one asking is under way at most; what was leased [`VALID_MICROS`] ago is void.
 
-use super::keeper::{Ask, Grant, POOL_MICROS};
+use super::keeper::{Ask, Grant, HUNDREDTHS_MAX, POOL_MICROS};
 
 /// What is leased and not used is void after this time.
 pub const VALID_MICROS: u64 = 500_000;
@@ -154,11 +154,12 @@ impl Lease {
     fn begin(&mut self, price: u64, now: u64) -> Ask {
         let elapsed = now.saturating_sub(self.counted_from).max(1);
         let expected = u128::from(self.demanded) * u128::from(AHEAD_MICROS + self.round_trip_micros);
-        let expected = u64::try_from(expected / u128::from(elapsed)).unwrap_or(u64::MAX / 4).min(u64::MAX / 4);
+        let expected = u64::try_from(expected / u128::from(elapsed)).unwrap_or(u64::MAX);
         (self.demanded, self.counted_from) = (0, now);
         self.asked_at = Some(now);
         let owed = self.balance.min(0).unsigned_abs();
-        Ask { wanted: owed + expected.max(price), least: price, round_trip_micros: self.round_trip_micros }
+        let wanted = owed.saturating_add(expected.max(price)).min(HUNDREDTHS_MAX);
+        Ask { wanted, least: price.min(HUNDREDTHS_MAX), round_trip_micros: self.round_trip_micros }
     }
 
     /// Adds the part of the rate that this core has by itself.

@@ -10,17 +10,18 @@
 //!   1 a physical partition: host id [16], core u16
 //!   2 a partition key: the first 64 bits of its token, i64
 //! holder: host id [16], core u16
-//! wanted u64, least u64, hundredths
+//! wanted u64, least u64, hundredths, at most 2^56 each
 //! round trip u64, microseconds
 //! ```
 //! The answer:
 //! ```text
-//! granted u64, hundredths
-//! ask again after u64, microseconds
+//! granted u64, hundredths, at most 2^56
+//! ask again after u64, microseconds, at most 1,000,000
 //! ```
 
 use super::bytes::Reader;
 use crate::messages::units::LeaseRequest;
+use cluster::units::keeper::{ASK_AGAIN_MICROS_MAX, HUNDREDTHS_MAX};
 use cluster::units::limits::{Measure, Scope};
 use cluster::units::{Ask, Grant};
 use model::TableId;
@@ -70,7 +71,8 @@ pub(crate) fn decode(bytes: &[u8]) -> Option<(LeaseRequest, u16)> {
     };
     let holder = (Uuid::from_bytes(reader.chunk()?), reader.u16()?);
     let ask = Ask { wanted: reader.u64()?, least: reader.u64()?, round_trip_micros: reader.u64()? };
-    reader.rest().is_empty().then_some((LeaseRequest { table, measure, scope, holder, ask }, core))
+    let is_valid = ask.wanted <= HUNDREDTHS_MAX && ask.least <= HUNDREDTHS_MAX && reader.rest().is_empty();
+    is_valid.then_some((LeaseRequest { table, measure, scope, holder, ask }, core))
 }
 
 /// Writes an answer.
@@ -83,7 +85,8 @@ pub(crate) fn push_grant(out: &mut Vec<u8>, grant: &Grant) {
 pub(crate) fn grant(bytes: &[u8]) -> Option<Grant> {
     let mut reader = Reader::new(bytes);
     let grant = Grant { units: reader.u64()?, ask_again_micros: reader.u64()? };
-    reader.rest().is_empty().then_some(grant)
+    let is_valid = grant.units <= HUNDREDTHS_MAX && grant.ask_again_micros <= ASK_AGAIN_MICROS_MAX;
+    (is_valid && reader.rest().is_empty()).then_some(grant)
 }
 
 #[cfg(test)]
@@ -117,5 +120,26 @@ mod tests {
         assert_eq!(out, b"\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0");
         assert_eq!(grant(&out), Some(Grant { units: 0x0102, ask_again_micros: 3 }));
         assert!((0..out.len()).all(|len| grant(&out[..len]).is_none()), "too short");
+    }
+
+    #[test]
+    fn amounts_and_times_are_bounded() {
+        let asked = |wanted, least| {
+            let ask = Ask { wanted, least, round_trip_micros: u64::MAX };
+            let holder = (Uuid::nil(), 0);
+            let (table, measure, scope) = (TableId([7; 16]), Measure::Units, Scope::Table);
+            let mut out = Vec::new();
+            push(&mut out, &LeaseRequest { table, measure, scope, holder, ask }, 0);
+            decode(&out).is_some()
+        };
+        assert!(asked(HUNDREDTHS_MAX, HUNDREDTHS_MAX));
+        assert!(!asked(HUNDREDTHS_MAX + 1, 0) && !asked(0, HUNDREDTHS_MAX + 1));
+        let granted = |units, ask_again_micros| {
+            let mut out = Vec::new();
+            push_grant(&mut out, &Grant { units, ask_again_micros });
+            grant(&out).is_some()
+        };
+        assert!(granted(HUNDREDTHS_MAX, ASK_AGAIN_MICROS_MAX));
+        assert!(!granted(HUNDREDTHS_MAX + 1, 0) && !granted(0, ASK_AGAIN_MICROS_MAX + 1));
     }
 }
