@@ -1,8 +1,8 @@
 //! The allocator of a program that runs nodes: mimalloc.
 //!
 //! mimalloc aligns every block as any primitive type needs it, up to [`NATURAL_ALIGN`] bytes. What needs no more is
-//! asked for without an alignment: for blocks above 1 KiB whose size is no power of two, as the futures of requests are,
-//! mimalloc's functions with an alignment take 200 instructions more, because they make the block larger.
+//! asked for without an alignment: for blocks above 1 KiB whose size is no power of two, as the futures of requests
+//! are, mimalloc's functions with an alignment take 200 instructions more, because they make the block larger.
 #![allow(unsafe_code, reason = "an allocator")]
 
 use libmimalloc_sys::{
@@ -10,8 +10,8 @@ use libmimalloc_sys::{
 };
 use std::alloc::{GlobalAlloc, Layout};
 
-/// The alignment, bytes, of all blocks that are at least as large as that; smaller ones are aligned to the largest power
-/// of two that is not larger than they are. `MI_MAX_ALIGN_SIZE` in mimalloc's `types.h`.
+/// The alignment, bytes, of all blocks that are at least as large as that; smaller ones are aligned to the largest
+/// power of two that is not larger than they are. `MI_MAX_ALIGN_SIZE` in mimalloc's `types.h`.
 const NATURAL_ALIGN: usize = 16;
 
 /// mimalloc, for `#[global_allocator]`.
@@ -24,8 +24,8 @@ fn is_natural(size: usize, align: usize) -> bool {
     align <= NATURAL_ALIGN && align <= size
 }
 
-// SAFETY: mimalloc's blocks have the size and alignment that were asked for, or the alignment is natural for their size;
-// all of them are freed by `mi_free`.
+// SAFETY: mimalloc's blocks have the size and alignment that were asked for, or the alignment is natural for their
+// size; all of them are freed by `mi_free`.
 unsafe impl GlobalAlloc for Allocator {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {

@@ -31,6 +31,7 @@ pub(super) struct Asking<'a> {
     state: State<'a>,
 }
 
+#[expect(clippy::large_enum_variant, reason = "an answer of this core is taken at once; a box would cost more")]
 enum State<'a> {
     Answered(Result<Answer, Failure>),
     Sent(PeerCall),

@@ -121,8 +121,8 @@ impl Asked {
         read_result(Verb::Read, &answer, |result| rows::decode(shard.partitioner(), result))
     }
 
-    /// Asks for the digest of a partition, and for its rows as well or not, of this node alone, which is another one than
-    /// this. The caller must give the call up at the deadline; its answer is for [`digest_answer`].
+    /// Asks for the digest of a partition, and for its rows as well or not, of this node alone, which is another one
+    /// than this. The caller must give the call up at the deadline; its answer is for [`digest_answer`].
     pub(crate) fn call_for_digest(
         &self,
         shard: &Shard,

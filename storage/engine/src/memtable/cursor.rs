@@ -73,8 +73,8 @@ impl<'a> PartitionCursor<'a> {
         PartitionCursor { arena, partition, slices, reversed, after, phase: Phase::Start, slice: None }
     }
 
-    /// Opens the next slice that holds anything after the resume point. Returns whether there is one. The slice is large
-    /// and therefore made where it stays.
+    /// Opens the next slice that holds anything after the resume point. Returns whether there is one. The slice is
+    /// large and therefore made where it stays.
     fn enter_slice(&mut self) -> bool {
         loop {
             let Some(slice) = self.slices.next() else { return false };
