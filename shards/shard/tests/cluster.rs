@@ -19,6 +19,8 @@ mod data_centers;
 mod decisions;
 #[path = "cluster/failures.rs"]
 mod failures;
+#[path = "cluster/healing.rs"]
+mod healing;
 #[path = "cluster/hints.rs"]
 mod hints;
 #[path = "cluster/incremental_repair.rs"]

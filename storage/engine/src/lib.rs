@@ -49,7 +49,7 @@ pub use faults::{Fault, FaultKind};
 pub use guards::logged_thresholds::{LoggedThreshold, LoggedThresholds};
 pub use memtable::partitions::PrefetchStage;
 pub use operations::split::{PartNames, Parts};
-pub use operations::{import, snapshot, streams, verify};
+pub use operations::{damaged, import, snapshot, streams, verify};
 pub use options::{FlushCompression, Options, SstableOptions, SyncMode};
 pub use partition_locks::PartitionLockGuard;
 pub use sstable::{Component, Descriptor, Version};

@@ -329,6 +329,10 @@ impl Gathered {
         let speculated = counter("helenus_repairs_speculated", "Repairs that were sent to further replicas as well");
         self.by_shard(encoder, speculated, |metrics| metrics.repairs_speculated)?;
         self.repairs(encoder)?;
+        let damaged = gauge("helenus_sstables_damaged", "SSTables in which damaged bytes were met");
+        self.by_shard(encoder, damaged, |metrics| metrics.damaged_sstables.0)?;
+        let healed = counter("helenus_sstables_healed", "Damaged SSTables whose rows came again from other replicas");
+        self.by_shard(encoder, healed, |metrics| metrics.damaged_sstables.1)?;
         let differed = counter("helenus_digests_differed", "Reads of repaired tables whose replicas differed");
         self.by_shard(encoder, differed, |metrics| metrics.digests_differed)?;
         let speculated = counter("helenus_reads_speculated", "Reads that asked one more replica as answers were late");

@@ -7,6 +7,7 @@ use crate::ports::Observation;
 use cluster::replication::ReplicationBefore;
 use cluster::topology::{Node, NodeIndex};
 use engine::compaction::{CompactionScope, CompactionStatistics};
+use engine::damaged::DamagedSstable;
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
@@ -163,6 +164,17 @@ pub enum TableVerb {
         /// What to check.
         check: Check,
     },
+    /// List the SSTables in which damaged bytes were met.
+    Damaged,
+    /// Keep a damaged SSTable in a snapshot and take it out of its table.
+    SetAside {
+        /// The table.
+        table: TableId,
+        /// The SSTable.
+        name: Descriptor,
+        /// The snapshot's name.
+        tag: Arc<str>,
+    },
     /// Find the SSTables that have a partition.
     SstablesWith {
         /// The table.
@@ -252,7 +264,9 @@ pub enum TableAnswer {
     Statistics(Box<TableStatistics>),
     /// The answer to [`TableVerb::SizeEstimates`], in the order of the ranges.
     SizeEstimates(Vec<SizeEstimate>),
-    /// The answer to [`TableVerb::Snapshot`]: the names of the Data.db files.
+    /// The answer to [`TableVerb::Damaged`].
+    Damaged(Vec<DamagedSstable>),
+    /// The answer to [`TableVerb::Snapshot`] and to [`TableVerb::SetAside`]: the names of the Data.db files.
     Linked(Vec<String>),
     /// The answer to [`TableVerb::Served`].
     Served(Vec<Descriptor>),

@@ -219,6 +219,8 @@ pub(crate) struct Metrics {
     pub(crate) repairs_speculated: Counter,
     /// What repairs that this core leads have found and done.
     pub(crate) repairs: RepairCounters,
+    /// Damaged SSTables whose rows have come from other replicas.
+    pub(crate) sstables_healed: Counter,
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub(crate) digests_differed: Counter,
     /// Reads that asked one more replica because answers were late.

@@ -46,6 +46,8 @@ pub struct ShardMetrics {
     pub repairs_speculated: u64,
     /// Repairs that this node leads; on shard 0.
     pub repairs: RepairMetrics,
+    /// SSTables with damaged bytes that are served, and those that were replaced by rows of other replicas.
+    pub damaged_sstables: (u64, u64),
     /// Reads whose replicas gave different digests, of tables whose replicas are repaired by that.
     pub digests_differed: u64,
     /// Reads that asked one more replica because answers were late.

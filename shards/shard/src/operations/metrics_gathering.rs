@@ -131,6 +131,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             read_bytes: metrics.repairs.read_bytes.get(),
             written_bytes: metrics.repairs.written_bytes.get(),
         },
+        damaged_sstables: (store.damaged_sstables().len() as u64, metrics.sstables_healed.get()),
         digests_differed: metrics.digests_differed.get(),
         reads_speculated: metrics.reads_speculated.get(),
         mutations_missed: metrics.mutations_missed.get(),

@@ -104,6 +104,12 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(TableAnswer::Done)
         }
         TableVerb::Verify { table, check } => known(store.verify(table, check).await).map(TableAnswer::Verified),
+        TableVerb::Damaged => Ok(TableAnswer::Damaged(store.damaged_sstables())),
+        TableVerb::SetAside { table, name, tag } => {
+            let kept = known(store.set_aside(table, name, tag).await)?;
+            shard.metrics().sstables_healed.add(u64::from(kept.is_some()));
+            Ok(TableAnswer::Linked(kept.into_iter().collect()))
+        }
         TableVerb::SstablesWith { table, key } => known(store.sstables_with(table, &key).await).map(TableAnswer::Files),
         TableVerb::SetThroughput(bytes_per_second) => {
             store.set_compaction_throughput(part_of(bytes_per_second));

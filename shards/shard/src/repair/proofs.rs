@@ -22,6 +22,7 @@ use crate::schema::rows::system_table;
 use crate::schema::system_tables::REPAIRED;
 use crate::shard_state::Shard;
 use cluster::topology::{NodeIndex, features};
+use model::row::Deletion;
 use model::tombstone_gc::RepairedRanges;
 use model::{Failure, MutationBuilder, TableId, TokenRange};
 use runtime::sync::join_all;
@@ -131,7 +132,7 @@ pub(crate) async fn note(shard: &Shard, repaired: &Repaired) -> Result<(), Failu
     shard.on_every_shard(TableVerb::SetRepaired { table: *table, ranges: known }).await.map(drop)
 }
 
-/// Loads what earlier runs have noted.
+/// Loads what earlier runs have noted, and forgets what they have noted of tables that were dropped since.
 pub(crate) async fn load(shard: &Shard) -> Result<(), Failure> {
     let schema = shard.schema();
     let stored = system_table(&schema, "system", REPAIRED);
@@ -143,11 +144,23 @@ pub(crate) async fn load(shard: &Shard) -> Result<(), Failure> {
         // What cannot be read counts as not repaired: deletions are kept for longer.
         match RepairedRanges::from_bytes(shard.partitioner(), bytes) {
             Some(ranges) if schema.table_by_id(table).is_some() => shard.repair_proofs().put(table, ranges),
-            Some(_) => {}
+            Some(_) => forget(shard, table).await?,
             None => tracing::warn!(%table, "what is repaired of a table cannot be read"),
         }
     }
     Ok(())
+}
+
+/// Deletes what is noted of a table.
+async fn forget(shard: &Shard, table: TableId) -> Result<(), Failure> {
+    let schema = shard.schema();
+    let stored = system_table(&schema, "system", REPAIRED);
+    let local_deletion_time = runtime::wall_micros().div_euclid(1_000_000);
+    let mut mutation = MutationBuilder::new(shard.partitioner(), &table.0);
+    let deletion = Deletion { timestamp: shard.clock().timestamp(), local_deletion_time };
+    mutation.table(stored.id).delete_partition(deletion);
+    let applied = shard.store().apply(mutation.finish(), true).await;
+    applied.map(drop).map_err(|error| Failure::server(error.to_string()))
 }
 
 /// Tells all cores what earlier runs have noted.

@@ -29,6 +29,7 @@ use crate::schema::local::Identity;
 use crate::schema::prepared::StoredStatement;
 use crate::shard_state::{Parts, Shard};
 use crate::start_error::StartError;
+use crate::stream::healing;
 use engine::Store;
 use engine::store::Truncation;
 use model::row::NO_TIMESTAMP;
@@ -124,6 +125,7 @@ pub(crate) async fn start(
         runtime::spawn_in(Class::Background, repair::proofs::spread(shard.clone()));
         runtime::spawn_in(Class::Background, snapshots::expire(shard.clone()));
         runtime::spawn_in(Class::Background, size_estimates::keep(shard.clone()));
+        runtime::spawn_in(Class::Background, healing::watch(shard.clone()));
         let disk = shard.config().disk;
         if disk.percentage != Default::default() {
             runtime::spawn_in(Class::Background, disk_watch::watch(shard.clone(), disk));

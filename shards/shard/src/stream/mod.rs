@@ -11,12 +11,14 @@
 //! | `staging` | where what comes lies until it is its table's |
 //! | `fetch` | carrying out a plan, on shard 0 |
 //! | `receive` | one core receives from one core of another node |
+//! | `healing` | damaged SSTables are replaced by what is fetched |
 //! | `source` | what a core answers to those that receive |
 //!
 //! How SSTables are taken from a table, and how they are written and checked, is in [`engine::streams`]; the bytes of
 //! requests are in [`crate::peer::streams`].
 
 mod fetch;
+pub(crate) mod healing;
 mod parts;
 mod plan;
 mod receive;

@@ -2,9 +2,9 @@
 
 use super::reads::{ALL, configured, write_on};
 use super::replicas::stored;
-use super::world::{World, address};
+use super::world::{Request, World, address, rows_of};
 use model::{Failure, TokenRange};
-use shard::{RepairAction, RepairOrder, RepairOutcome, RepairTerms, Shard, Verb};
+use shard::{HintChange, RepairAction, RepairOrder, RepairOutcome, RepairTerms, Shard, Verb};
 use std::time::Duration;
 
 /// Repairs `k.TABLE` from a node, with all others.
@@ -317,4 +317,62 @@ fn what_one_replica_has_purged_does_not_differ_for_others_that_have_not() {
     assert_eq!(world.network.sent(Verb::ReadRepair), sent);
     let again = repair(&mut world, 2, "v", RepairAction::Preview).expect("repaired");
     assert_eq!(again.differing, 0);
+}
+
+/// The second since 1970 at a node.
+fn now(world: &mut World) -> i64 {
+    world.on(0, 0, |_| async { runtime::wall_micros().div_euclid(1_000_000) })
+}
+
+fn pause_hints(world: &mut World, is_paused: bool) {
+    for node in ALL {
+        let change = HintChange::Paused(is_paused);
+        world.on(node, 0, move |shard| async move { shard.change_hints(change).await }).expect("changed");
+    }
+}
+
+#[test]
+fn p7_a_hint_that_waits_holds_a_proof_of_repair_back() {
+    let options = " AND read_repair = 'NONE' AND speculative_retry = 'NEVER' AND tombstone_gc = {'mode': 'repair', \
+                   'propagation_delay_in_seconds': '0'}";
+    let mut world = configured(&[1, 2, 1], options, |config| {
+        config.hints.enabled = true;
+        config.hints.flush_period = Duration::from_millis(100);
+    });
+    pause_hints(&mut world, true);
+    // What the deletion deletes waits for node 2, and would come to it after the deletion is forgotten.
+    write_on(&mut world, &[0, 1], "INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)");
+    let hinted = now(&mut world);
+    world.wait(Duration::from_secs(1));
+    write_on(&mut world, &ALL, "DELETE FROM k.t WHERE a = 1");
+    world.wait(Duration::from_secs(3600));
+    let second = prove(&mut world, 0, "t").expect("a proof");
+    assert!(second <= hinted, "{second} {hinted}");
+    for node in ALL {
+        assert_eq!(compacted(&mut world, node, "t"), 1, "node {node} keeps the deletion");
+    }
+    pause_hints(&mut world, false);
+    world.wait(Duration::from_secs(60));
+    let second = prove(&mut world, 0, "t").expect("a proof");
+    assert!(second > hinted + 3600, "{second} {hinted}");
+    for node in ALL {
+        assert_eq!(compacted(&mut world, node, "t"), 0, "node {node} may forget it");
+    }
+    assert_eq!(contents(&mut world, "t", 1..2).concat().iter().map(|(rows, _)| *rows).sum::<u32>(), 0);
+}
+
+#[test]
+fn a_start_forgets_what_is_proven_of_dropped_tables() {
+    let mut world = world(&[1, 1, 1]);
+    let noted = |world: &mut World| {
+        let answer = world.query(0, 0, &Request::new("SELECT table_id FROM system.helenus_repaired"));
+        rows_of(answer.expect("read")).0.len()
+    };
+    write_on(&mut world, &ALL, "INSERT INTO k.t (a, b, c) VALUES (1, 1, 1)");
+    prove(&mut world, 0, "t").expect("a proof");
+    assert_eq!(noted(&mut world), 1);
+    world.everywhere("DROP TABLE k.t");
+    world.crash(0);
+    world.restart(0, &ALL);
+    assert_eq!(noted(&mut world), 0);
 }

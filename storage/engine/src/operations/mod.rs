@@ -1,6 +1,7 @@
-//! What operators and other nodes ask of a table's SSTables: imports, snapshots, verification, streams, rows of
-//! incremental repairs, and splitting those of another shard map.
+//! What operators and other nodes ask of a table's SSTables: imports, snapshots, verification, damaged ones, streams,
+//! rows of incremental repairs, and splitting those of another shard map.
 
+pub mod damaged;
 pub mod import;
 pub(crate) mod key_sstables;
 pub(crate) mod pending_rows;

@@ -133,19 +133,24 @@ async fn link_sstables(
             continue;
         }
         create_dir_all(target).await.map_err(Error::Io)?;
-        for path in list_dir(source).await.map_err(Error::Io)? {
-            let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
-            if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
-                match link(&path, &target.join(name)).await {
-                    Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                    linked => linked.map_err(Error::Io)?,
-                }
-            }
-        }
-        sync_dir(target).await.map_err(Error::Io)?;
+        link_named(source, target, &named).await?;
         names.extend(named.into_iter().map(|descriptor| descriptor.file_name(Component::Data)));
     }
     Ok(names)
+}
+
+/// Links all files of some SSTables from one directory into another, durably.
+pub(crate) async fn link_named(source: &Path, target: &Path, named: &HashSet<&Descriptor>) -> Result<(), Error> {
+    for path in list_dir(source).await.map_err(Error::Io)? {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()) else { continue };
+        if Descriptor::parse(name).is_some_and(|(descriptor, _)| named.contains(&descriptor)) {
+            match link(&path, &target.join(name)).await {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                linked => linked.map_err(Error::Io)?,
+            }
+        }
+    }
+    sync_dir(target).await.map_err(Error::Io)
 }
 
 /// Ends a snapshot whose files are linked: writes how the table is made again, if that is told, and the manifest.

@@ -4,6 +4,7 @@
 use super::{LogPosition, Store};
 use crate::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, OwnedRanges};
 use crate::error::Error;
+use crate::operations::damaged::{self, DamagedSstable};
 use crate::operations::key_sstables::sstables_with;
 use crate::operations::snapshot;
 use crate::operations::split::{PartNames, Parts};
@@ -180,6 +181,28 @@ impl Store {
     pub async fn link_snapshot(&self, table: TableId, tag: &str) -> Result<Vec<String>, Error> {
         let _pass = self.parts.gate.enter().ok_or(Error::Closing)?;
         snapshot::link_table(&self.parts.tables, &self.parts.files, table, tag).await
+    }
+
+    /// The SSTables in which reads, compactions or checks have met damaged bytes. Whether a table can do without one is
+    /// known after a flush of the table.
+    pub fn damaged_sstables(&self) -> Vec<DamagedSstable> {
+        damaged::damaged(&self.parts.tables)
+    }
+
+    /// Takes a damaged SSTable out of its table and keeps it in the table's snapshot `tag`, of which the caller writes
+    /// the manifest; the name of its Data.db. `None` if this shard does not serve it any more.
+    ///
+    /// # Errors
+    /// The disk's: it is served as before, or the next start finishes its removal.
+    pub async fn set_aside(&self, table: TableId, name: Descriptor, tag: Arc<str>) -> Result<Option<String>, Error> {
+        let pass = self.parts.gate.enter().ok_or(Error::Closing)?;
+        let parts = self.parts.clone();
+        let removal = async move {
+            let _pass = pass;
+            let done = damaged::set_aside(&parts.tables, &parts.files, &parts.compactor, table, &name, &tag).await;
+            parts.faults.noted(done)
+        };
+        runtime::spawn_in(Class::Background, removal).await
     }
 
     /// The SSTables of a table that this shard knows, once no flush and no compaction of it is under way: in view, or
