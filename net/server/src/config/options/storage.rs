@@ -24,7 +24,9 @@ pub(super) const KEYS: &[Key] = &[
         "disk_failure_policy",
         Kind::Choice(&["best_effort", "stop", "ignore", "stop_paranoid", "die"]),
         "ignore",
-        "`stop` by default, as in the file of Cassandra; `best_effort` is `stop`, as a core writes to one directory",
+        "`stop` by default, as in the file of Cassandra; `best_effort` is `stop`, as a core writes to one directory. With \
+         `stop`, `best_effort` and `ignore` a damaged SSTable fails the reads that need its damaged bytes until it is \
+         replaced by what all other replicas have (README, \"Operate a node\")",
     ),
     read("commit_failure_policy", Kind::Choice(&["stop", "stop_commit", "ignore", "die"]), "stop", ""),
     read(
