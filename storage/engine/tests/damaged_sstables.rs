@@ -6,12 +6,14 @@ use engine::verify::{Check, Depth};
 use engine::{Error, Store, snapshot};
 use runtime::sim::{self, Sim};
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 use support::*;
 
 const TAG: &str = "damaged-1";
+/// By when the files of an SSTable that was set aside are removed, virtual time.
+const REMOVAL_MAX: Duration = Duration::from_secs(10);
 const CHECKSUMS: Check = Check { depth: Depth::Checksums, latest: false, invokes_policy: false };
 
 /// Two SSTables, the first of which, with rows 0 to 49, is damaged; its Data.db.
@@ -36,7 +38,7 @@ fn data_files(sim: &Sim) -> Vec<PathBuf> {
     files.filter(|path| path.to_string_lossy().ends_with("-Data.db")).collect()
 }
 
-fn kept_as(file: &std::path::Path) -> PathBuf {
+fn kept_as(file: &Path) -> PathBuf {
     let directory = snapshot::directories(&"/data".into(), &table(1), TAG).remove(0);
     directory.join(file.file_name().expect("a name"))
 }
@@ -46,11 +48,21 @@ async fn set_aside(store: &Store) -> Option<String> {
     store.set_aside(table(1).id, found[0].name.clone(), TAG.into()).await.expect("set aside")
 }
 
+/// Waits until a file has left its directory.
+async fn until_removed(file: &Path) {
+    let directory = file.parent().expect("a directory");
+    let deadline = runtime::now().after(REMOVAL_MAX);
+    while runtime::file::list_dir(directory).await.expect("listed").iter().any(|other| other == file) {
+        assert!(runtime::now() < deadline, "{} is still there", file.display());
+        runtime::sleep(Duration::from_millis(1)).await;
+    }
+}
+
 #[test]
 fn a_damaged_sstable_is_told_once_its_damage_was_met_and_only_then_set_aside() {
     let mut sim = calm(1);
     let file = damage(&mut sim);
-    let expected = file.clone();
+    let (expected, removed) = (file.clone(), file.clone());
     run(&mut sim, || async move {
         let store = start(small(), &[uncompacted(&table(1))]).await;
         assert_eq!(store.damaged_sstables(), Vec::new(), "nothing was read");
@@ -65,7 +77,7 @@ fn a_damaged_sstable_is_told_once_its_damage_was_met_and_only_then_set_aside() {
         assert_eq!(store.damaged_sstables(), Vec::new());
         let again = store.set_aside(table(1).id, found[0].name.clone(), TAG.into()).await;
         assert_eq!(again.expect("nothing to do"), None);
-        runtime::sleep(Duration::from_secs(1)).await;
+        until_removed(&removed).await;
     });
     let files = data_files(&sim);
     assert!(files.contains(&kept_as(&file)) && !files.contains(&file), "{files:?}");
@@ -89,15 +101,15 @@ fn a_crash_at_any_step_leaves_a_damaged_sstable_served_or_kept() {
         let mut sim = Sim::new(step, options);
         let file = damage(&mut sim);
         let (met, done) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(false)));
-        let flags = (met.clone(), done.clone());
+        let context = (met.clone(), done.clone(), file.clone());
         sim.start_node(NODE, 1, move |_| {
-            let (met, done) = flags.clone();
+            let (met, done, file) = context.clone();
             async move {
                 let store = start(small(), &[uncompacted(&table(1))]).await;
                 assert!(store.verify(table(1).id, CHECKSUMS).await.expect("checked").is_some());
                 met.set(true);
                 assert!(set_aside(&store).await.is_some());
-                runtime::sleep(Duration::from_millis(300)).await;
+                until_removed(&file).await;
                 done.set(true);
             }
         });
