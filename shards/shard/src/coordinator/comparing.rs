@@ -3,22 +3,18 @@
 //! 1. One replica gives rows, with their digest if others are asked for it. Equal digests: the rows are those of all.
 //! 2. Different digests: the replicas that answered are read again by merging what they have (`reconciling`).
 
-use super::asking::Asking;
 use super::gathering::{Patience, PlacedRead, Unread, gather};
 use super::index_candidates;
 use super::read::ReadPlan;
 use super::reconciling::{Reconciling, begin};
+use super::replica_read::ReplicaRead;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::replica::row_sink::RowBlockSink;
 use crate::shard_state::Shard;
 use cluster::plan::{Form, PartitionReadPlan};
-use model::digest::Digest;
 use model::query::Partitions;
 use model::{DecoratedKey, Failure};
 use runtime::Instant;
-
-/// What a replica answers: the rows if it was asked for them, and their digest if it is compared.
-pub(super) type Answer = (Digest, Option<ReadReply>);
 
 /// Reads the partition `key` as `asked` says, a plan by the placement of `plan`. The request began at `began`.
 pub(crate) async fn read(
@@ -51,8 +47,8 @@ async fn compare(read: &PlacedRead<'_>, asked: &mut PartitionReadPlan) -> Result
         return Box::pin(index_candidates::read(read, asked)).await;
     }
     let ask = |replica, form| match is_compared {
-        true => Asking::to_compare(read, replica, form == Form::Rows),
-        false => Asking::for_rows(read, replica),
+        true => ReplicaRead::to_compare(read, replica, form == Form::Rows),
+        false => ReplicaRead::for_rows(read, replica),
     };
     let answers = gather(shard, asked, &plan.table, placement.keyspace().topology(), patience, ask).await?;
     let first = answers.first().map(|(_, (digest, _))| *digest);

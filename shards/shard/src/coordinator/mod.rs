@@ -16,7 +16,6 @@
 
 pub(crate) mod aggregates;
 pub(crate) mod asked_replica;
-mod asking;
 mod awaited_replica;
 pub(crate) mod batch_log;
 pub(crate) mod batch_replay;
@@ -31,6 +30,7 @@ pub(crate) mod read;
 mod read_repair;
 mod reconciling;
 pub(crate) mod remote;
+mod replica_read;
 pub(crate) mod replication;
 pub(crate) mod row_source;
 pub(crate) mod scan;

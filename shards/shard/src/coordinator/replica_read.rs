@@ -3,7 +3,6 @@
 //! boxed.
 
 use super::awaited_replica::AwaitedReplica;
-use super::comparing::Answer;
 use super::gathering::PlacedRead;
 use super::read::{read_digest_on, read_on};
 use super::remote::{Asked, digest_answer};
@@ -17,12 +16,15 @@ use model::Failure;
 use model::digest::Digest;
 use runtime::ShardId;
 use runtime::sync::boxed;
-use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A replica that is asked.
-pub(super) struct Asking<'a> {
+/// What a replica answers: the rows if it was asked for them, and their digest if it is compared.
+pub(super) type Answer = (Digest, Option<ReadReply>);
+
+/// The read of one replica. The request to another node is sent when this is made, so that it is under way while this
+/// node reads.
+pub(super) struct ReplicaRead<'a> {
     read: &'a PlacedRead<'a>,
     replica: Replica,
     with_rows: bool,
@@ -31,42 +33,49 @@ pub(super) struct Asking<'a> {
     state: State<'a>,
 }
 
-#[expect(clippy::large_enum_variant, reason = "an answer of this core is taken at once; a box would cost more")]
 enum State<'a> {
-    Answered(Result<Answer, Failure>),
+    /// This node has the replica, and has not begun.
+    Here,
     Sent(PeerCall),
     Working(Pin<Box<dyn Future<Output = Result<Answer, Failure>> + 'a>>),
     Over,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> ReplicaRead<'a> {
     /// Asks one replica of several for a digest, and for rows or not.
-    pub(super) fn to_compare(read: &'a PlacedRead<'a>, replica: Replica, with_rows: bool) -> Asking<'a> {
+    pub(super) fn to_compare(read: &'a PlacedRead<'a>, replica: Replica, with_rows: bool) -> ReplicaRead<'a> {
         let PlacedRead { shard, placement, request, patience, .. } = *read;
         let topology = placement.keyspace().topology();
         let awaited = Some(AwaitedReplica::new(topology, replica.node));
-        let answer = move |reply: DigestReply| (reply.digest, with_rows.then_some(reply.rows));
-        let state = if replica.node != topology.here() {
+        let state = if replica.node == topology.here() {
+            State::Here
+        } else {
             let what = if with_rows { "data" } else { "digest" };
             shard.trace(|| format!("reading {what} from /{}", topology.node(replica.node).address));
             let asked = Asked::until(topology, replica.node, patience.deadline);
             State::Sent(asked.call_for_digest(shard, replica, request, with_rows))
-        } else {
-            let here = ShardId(replica.shard) == shard.id();
-            match here.then(|| fragments::read_digest_now(shard, request)).flatten() {
-                Some(result) => State::Answered(result.map(answer)),
-                None => State::Working(boxed(|| async move {
-                    read_digest_on(shard, ShardId(replica.shard), request).await.map(answer)
-                })),
-            }
         };
-        Asking { read, replica, with_rows, awaited, state }
+        ReplicaRead { read, replica, with_rows, awaited, state }
     }
 
     /// Asks the only replica that is needed for rows.
-    pub(super) fn for_rows(read: &'a PlacedRead<'a>, replica: Replica) -> Asking<'a> {
+    pub(super) fn for_rows(read: &'a PlacedRead<'a>, replica: Replica) -> ReplicaRead<'a> {
         let work = boxed(|| async move { Ok((Digest::default(), Some(rows(read, replica).await?))) });
-        Asking { read, replica, with_rows: true, awaited: None, state: State::Working(work) }
+        ReplicaRead { read, replica, with_rows: true, awaited: None, state: State::Working(work) }
+    }
+
+    /// Reads on this node: the answer if this core has it in memory, or what is awaited.
+    fn read_here(&self) -> Result<Result<Answer, Failure>, State<'a>> {
+        let PlacedRead { shard, request, .. } = *self.read;
+        let (to, with_rows) = (ShardId(self.replica.shard), self.with_rows);
+        let answer = move |reply: DigestReply| (reply.digest, with_rows.then_some(reply.rows));
+        if to != shard.id() {
+            let call = boxed(|| async move { read_digest_on(shard, to, request).await.map(answer) });
+            return Err(State::Working(call));
+        }
+        fragments::read_digest_now(shard, request).map(|result| result.map(answer)).ok_or_else(|| {
+            State::Working(boxed(|| async move { fragments::read_digest(shard, request).await.map(answer) }))
+        })
     }
 
     /// What follows from a refusal of the node that was asked.
@@ -78,12 +87,16 @@ impl<'a> Asking<'a> {
     }
 }
 
-impl Future for Asking<'_> {
+impl Future for ReplicaRead<'_> {
     type Output = Result<Answer, Failure>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = loop {
             match &mut self.state {
+                State::Here => match self.read_here() {
+                    Ok(answer) => break answer,
+                    Err(waiting) => self.state = waiting,
+                },
                 State::Sent(call) => {
                     let answered = ready!(call.as_mut().poll(cx));
                     match digest_answer(self.read.shard.partitioner(), answered, self.with_rows) {
@@ -92,10 +105,6 @@ impl Future for Asking<'_> {
                     }
                 }
                 State::Working(work) => break ready!(work.as_mut().poll(cx)),
-                State::Answered(_) => match mem::replace(&mut self.state, State::Over) {
-                    State::Answered(answer) => break answer,
-                    _ => return Poll::Pending,
-                },
                 State::Over => return Poll::Pending,
             }
         };
