@@ -37,6 +37,7 @@ fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     match words.next().as_deref() {
         Some("nodetool") => return nodetool::run(words),
+        Some("restore") => return nodetool::run(std::iter::once("restore".to_owned()).chain(words)),
         Some("fqltool") => return fqltool::run(words),
         Some("bench") => return ExitCode::from(load::bench(words)),
         _ => {}

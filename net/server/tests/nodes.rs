@@ -14,6 +14,8 @@ mod joining;
 mod memory;
 #[path = "nodes/repairs.rs"]
 mod repairs;
+#[path = "nodes/restoring.rs"]
+mod restoring;
 #[path = "nodes/stuck.rs"]
 mod stuck;
 

@@ -32,6 +32,7 @@ pub mod plan;
 mod prepare;
 mod resolver;
 mod restrictions;
+mod script;
 mod secrets;
 mod selection;
 mod types;
@@ -41,6 +42,7 @@ pub use limits::{
     STATEMENT_BYTES_MAX, TYPE_PARTS_MAX,
 };
 pub use plan::{Plan, Prepared, Statement};
+pub use script::statements_of;
 pub use secrets::{with_masked_passwords, without_passwords};
 
 use errors::shortened;

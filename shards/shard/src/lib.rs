@@ -93,11 +93,13 @@ pub use stream::{StreamError, StreamOperation, StreamPart, StreamPlan, StreamSum
 pub use verbs::Verb;
 pub use virtual_tables::settings::OLD_NAMES as OLD_SETTINGS;
 
+pub use cluster::metadata::ClusterDescription;
 pub use cluster::plan::BatchLogStrategy;
 pub use cql::Prepared;
 pub use cql::define::compaction_options;
 pub use cql::guardrails;
 pub use cql::guardrails::Guardrails;
+pub use cql::statements_of;
 pub use engine::compaction::{CompactionRecord, CompactionScope, CompactionStatistics, RunningCompaction, TaskKind};
 pub use engine::{
     CacheMetrics, Component, Counts, Descriptor, Fault, FaultKind, FlushCompression, LoggedThreshold, LoggedThresholds,

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | 0x01 to 0x0f | gossip and checks of liveness |
 //! | 0x10 to 0x1f | the metadata log |
-//! | 0x20 to 0x3f | control: joining, waiting for epochs, schema |
+//! | 0x20 to 0x3f | control: joining, waiting for epochs, schema, snapshots of the cluster |
 //! | 0x40 to 0x7f | data |
 //!
 //! The bodies of gossip and of the metadata log are made elsewhere; those of data are described in `peer`.
@@ -65,6 +65,10 @@ verbs! {
     EndOlder = 0x23, "EPOCH_END_REQ";
     /// Does the node take another one for alive?
     IsLive = 0x24, "NODE_LIVE_REQ";
+    /// Take a snapshot at a point of the metadata log.
+    ClusterSnapshot = 0x25, "SNAPSHOT_REQ";
+    /// Fetch from the sender what the node should have of a table.
+    FetchTable = 0x26, "FETCH_TABLE_REQ";
     /// Apply a mutation.
     Mutation = 0x40, "MUTATION_REQ";
     /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.

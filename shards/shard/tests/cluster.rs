@@ -19,6 +19,8 @@ mod data_centers;
 mod decisions;
 #[path = "cluster/failures.rs"]
 mod failures;
+#[path = "cluster/handing_out.rs"]
+mod handing_out;
 #[path = "cluster/healing.rs"]
 mod healing;
 #[path = "cluster/hints.rs"]

@@ -54,7 +54,9 @@ fn parse(words: Vec<String>) -> Result<Wanted, String> {
     let mut words = words.into_iter();
     while let Some(word) = words.next() {
         let known = command.map_or(&[][..], |command| command.options);
-        let option = (!only_arguments).then(|| find(known, &word).or_else(|| find(GLOBAL, &word))).flatten();
+        let own = command.map(|command| command.name).into_iter().flat_map(commands::own_options);
+        let choices = known.iter().chain(GLOBAL).chain(own);
+        let option = if only_arguments { None } else { find(choices, &word) };
         if let Some((choice, given)) = option {
             let value = match (choice.value, given) {
                 (None, _) => String::new(),
@@ -103,12 +105,12 @@ fn unexpected(words: &[String]) -> String {
 }
 
 /// Returns the option that an argument names, and its value if the argument has the form `--name=value`.
-fn find<'c>(choices: &'c [Choice], word: &str) -> Option<(&'c Choice, Option<String>)> {
+fn find<'c>(mut choices: impl Iterator<Item = &'c Choice>, word: &str) -> Option<(&'c Choice, Option<String>)> {
     let (name, value) = match word.split_once('=') {
         Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
         _ => (word, None),
     };
-    let choice = choices.iter().find(|choice| choice.names.contains(&name))?;
+    let choice = choices.find(|choice| choice.names.contains(&name))?;
     (value.is_none() || choice.value.is_some()).then_some((choice, value))
 }
 

@@ -12,10 +12,12 @@
 //! timestamps of schema changes strictly increase.
 
 mod command;
+mod description;
 mod member;
 mod operation;
 
 pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+pub use description::{ClusterDescription, DescribedNode};
 pub use member::{Member, MemberState};
 pub use operation::{Operation, OperationKind, Stage};
 

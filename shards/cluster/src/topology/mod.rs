@@ -45,6 +45,8 @@ pub mod features {
     pub const REPAIR_PROOFS: u64 = 1 << 16;
     /// It shares out units of tables whose throughput is limited.
     pub const UNIT_LEASES: u64 = 1 << 17;
+    /// It takes snapshots at a point of the metadata log, and fetches tables that another node hands out.
+    pub const CLUSTER_SNAPSHOTS: u64 = 1 << 18;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -58,7 +60,8 @@ pub mod features {
         | INCREMENTAL_REPAIRS
         | PAXOS_REPAIRS
         | REPAIR_PROOFS
-        | UNIT_LEASES;
+        | UNIT_LEASES
+        | CLUSTER_SNAPSHOTS;
 }
 
 /// A member of the cluster, as it describes itself.

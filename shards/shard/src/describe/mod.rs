@@ -136,6 +136,11 @@ pub(crate) fn recreate(keyspace: &Keyspace, table: &Table) -> String {
     out
 }
 
+/// The statement that makes a keyspace again, with IF NOT EXISTS.
+pub(crate) fn recreate_keyspace(keyspace: &Keyspace) -> String {
+    unless_there("KEYSPACE", &statement::keyspace(keyspace))
+}
+
 fn unless_there(kind: &str, statement: &str) -> String {
     statement.replacen(&format!("CREATE {kind} "), &format!("CREATE {kind} IF NOT EXISTS "), 1) + "\n"
 }

@@ -8,11 +8,15 @@
 //! | EPOCH_WAIT_REQ | an epoch, u64 little-endian | nothing, once the node has applied that entry |
 //! | EPOCH_END_REQ | see `barrier` | nothing, once it is done |
 //! | NODE_LIVE_REQ | a host id, 16 bytes | one byte: 1 if the node takes that one for alive, else 0 |
+//! | SNAPSHOT_REQ | see `operations::cluster_snapshots` | |
+//! | FETCH_TABLE_REQ | see `stream::handing_out` | |
 
 use super::barrier::EndOlder;
+use crate::operations::cluster_snapshots;
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
 use crate::shard_state::{ProposalError, Shard};
+use crate::stream::handing_out;
 use crate::verbs::Verb;
 use cluster::allocation::allocate;
 use cluster::metadata::{Command, Member, Rejected};
@@ -143,6 +147,8 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
             },
             None => Err(Unreadable),
         }),
+        Verb::ClusterSnapshot => Some(Box::pin(cluster_snapshots::serve(shard, body)).await),
+        Verb::FetchTable => Some(handing_out::serve(shard, body).await),
         _ => None,
     }
 }
@@ -199,13 +205,13 @@ async fn join(shard: &Shard, host_id: Uuid, mut member: Member, allocation: Opti
     }
 }
 
-pub(super) fn encoded(value: &impl Serialize) -> Vec<u8> {
+pub(crate) fn encoded(value: &impl Serialize) -> Vec<u8> {
     // Only a type that says it cannot be serialised makes this fail, and none here does.
     postcard::to_extend(value, Vec::new()).unwrap_or_default()
 }
 
 /// What [`encoded`] gave, checked to its end.
-pub(super) fn decoded<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Option<T> {
+pub(crate) fn decoded<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Option<T> {
     postcard::take_from_bytes(bytes).ok().and_then(|(value, rest)| rest.is_empty().then_some(value))
 }
 

@@ -2,6 +2,7 @@
 //! background (splits of foreign SSTables, index building, the compaction history, the size estimates, the disk watch,
 //! the writing of traces). Shard 0 leads what all cores take part in.
 
+pub(crate) mod cluster_snapshots;
 pub mod compaction_history;
 pub(crate) mod disk_watch;
 pub(crate) mod hints;

@@ -12,6 +12,7 @@
 use crate::describe;
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;
+use cluster::metadata::ClusterDescription;
 use engine::snapshot::{self, Manifest, is_tag};
 use model::schema::SYSTEM_KEYSPACES;
 use model::{Failure, Schema, Table, TableId};
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub use engine::snapshot::Snapshot;
+pub use engine::snapshot::{Snapshot, has_manifest, list_copied, read_cluster, read_schema};
 
 /// Prefix of the names of snapshots taken before a table is dropped.
 pub(crate) const DROPPED: &str = "dropped";
@@ -51,6 +52,19 @@ impl Shard {
         flush: bool,
         ttl: Option<Duration>,
     ) -> Result<(), Failure> {
+        self.take_described_snapshot(tag, tables, flush, ttl, None).await
+    }
+
+    /// The same, with what describes the cluster beside each manifest, if `cluster` is given: it is told how the
+    /// keyspace of a table is made.
+    pub(crate) async fn take_described_snapshot(
+        &self,
+        tag: &str,
+        tables: &[Arc<Table>],
+        flush: bool,
+        ttl: Option<Duration>,
+        cluster: Option<&dyn Fn(String) -> ClusterDescription>,
+    ) -> Result<(), Failure> {
         let _turn = self.begin_snapshots().await;
         let _pass = self.enter()?;
         if !is_tag(tag) {
@@ -71,7 +85,8 @@ impl Shard {
             plan.manifest.created_at = Some(created_at);
             plan.manifest.expires_at = expiry(created_at, ttl);
             taken.push(plan.directories.clone());
-            if let Err(failure) = take(self, &schema, table, &mut plan, flush).await {
+            let described = cluster.map(|of| of(statement_of(&schema, table)));
+            if let Err(failure) = take(self, &schema, table, &mut plan, flush, described).await {
                 discard(taken).await;
                 return Err(failure);
             }
@@ -112,7 +127,7 @@ pub(crate) async fn take_automatically(
     let mut taken = plan(shard, table, &tag, shard.config().auto_snapshot_ttl);
     taken.manifest.created_at = Some(created_at);
     taken.manifest.expires_at = expiry(created_at, shard.config().auto_snapshot_ttl);
-    match take(shard, schema, table, &mut taken, true).await {
+    match take(shard, schema, table, &mut taken, true, None).await {
         Ok(()) => Ok(taken),
         Err(failure) => {
             discard(vec![taken.directories]).await;
@@ -187,9 +202,24 @@ fn plan(shard: &Shard, table: &Table, tag: &str, ttl: Option<Duration>) -> Taken
     Taken { table: table.id, tag: tag.into(), directories, manifest: Manifest::default() }
 }
 
+/// The statement that makes the keyspace of a table, unless it is there.
+fn statement_of(schema: &Schema, table: &Table) -> String {
+    schema.keyspace(&table.keyspace).map(|keyspace| describe::recreate_keyspace(keyspace)).unwrap_or_default()
+}
+
 /// Links the files of a table on every core and completes its snapshot.
-async fn take(shard: &Shard, schema: &Schema, table: &Table, taken: &mut Taken, flush: bool) -> Result<(), Failure> {
+async fn take(
+    shard: &Shard,
+    schema: &Schema,
+    table: &Table,
+    taken: &mut Taken,
+    flush: bool,
+    cluster: Option<ClusterDescription>,
+) -> Result<(), Failure> {
     link(shard, taken, flush).await?;
+    if let Some(cluster) = cluster {
+        snapshot::write_cluster(&taken.directories[0], &cluster.to_json()).await.map_err(failed)?;
+    }
     let is_system = SYSTEM_KEYSPACES.contains(&table.keyspace.as_str());
     let definition = schema.keyspace(&table.keyspace).filter(|_| !is_system);
     let definition = definition.map(|keyspace| describe::recreate(keyspace, table));

@@ -25,6 +25,7 @@ pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
 mod schema_registry;
 pub(crate) mod streams;
+pub(crate) mod table_fetches;
 pub(crate) mod throughput;
 mod tracing;
 mod truncations;
@@ -75,6 +76,7 @@ use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
 use streams::Streams;
+use table_fetches::TableFetches;
 use throughput::Throughput;
 use truncations::Truncations;
 use uuid::Uuid;
@@ -163,6 +165,7 @@ struct Leader {
     repairs: RepairStates,
     repair_sessions: RepairSessions,
     repair_proofs: RepairProofs,
+    table_fetches: TableFetches,
 }
 
 /// What a shard is made of.
@@ -303,6 +306,7 @@ impl Shard {
                 repairs: RepairStates::default(),
                 repair_sessions: RepairSessions::default(),
                 repair_proofs: RepairProofs::default(),
+                table_fetches: TableFetches::default(),
             },
             config,
         };
@@ -346,6 +350,11 @@ impl Shard {
     /// What is known to be repaired on all replicas. To be asked on shard 0.
     pub(crate) fn repair_proofs(&self) -> &RepairProofs {
         &self.inner.leader.repair_proofs
+    }
+
+    /// What this node fetches of tables that others hand out. To be asked on shard 0.
+    pub(crate) fn table_fetches(&self) -> &TableFetches {
+        &self.inner.leader.table_fetches
     }
 
     pub(crate) fn id(&self) -> ShardId {

@@ -12,12 +12,14 @@
 //! | `fetch` | carrying out a plan, on shard 0 |
 //! | `receive` | one core receives from one core of another node |
 //! | `healing` | damaged SSTables are replaced by what is fetched |
+//! | `handing_out` | all replicas fetch what one node has read from a snapshot |
 //! | `source` | what a core answers to those that receive |
 //!
 //! How SSTables are taken from a table, and how they are written and checked, is in [`engine::streams`]; the bytes of
 //! requests are in [`crate::peer::streams`].
 
 mod fetch;
+pub(crate) mod handing_out;
 pub(crate) mod healing;
 mod parts;
 mod plan;

@@ -28,7 +28,7 @@ pub struct StreamPart {
     pub ranges: Vec<TokenRange>,
 }
 
-/// What data is streamed for. The texts are Cassandra's, but for the last two, which it does not have.
+/// What data is streamed for. The texts are Cassandra's, but for the last three, which it does not have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 #[repr(u8)]
 pub enum StreamOperation {
@@ -48,11 +48,13 @@ pub enum StreamOperation {
     Replicate = 7,
     /// A node takes the place of one that is gone.
     Replace = 8,
+    /// A node fetches what another one has read from a snapshot.
+    Restore = 9,
 }
 
 impl StreamOperation {
     /// All of them, by number.
-    pub const ALL: [StreamOperation; 8] = [
+    pub const ALL: [StreamOperation; 9] = [
         StreamOperation::Bootstrap,
         StreamOperation::Unbootstrap,
         StreamOperation::RestoreReplicaCount,
@@ -61,6 +63,7 @@ impl StreamOperation {
         StreamOperation::Repair,
         StreamOperation::Replicate,
         StreamOperation::Replace,
+        StreamOperation::Restore,
     ];
 
     /// The text for operators.
@@ -74,6 +77,7 @@ impl StreamOperation {
             StreamOperation::Repair => "Repair",
             StreamOperation::Replicate => "Replicate",
             StreamOperation::Replace => "Replace",
+            StreamOperation::Restore => "Restore",
         }
     }
 
@@ -140,7 +144,7 @@ mod tests {
     fn numbers_and_operations_are_one_to_one() {
         for number in 0..=u8::MAX {
             let found = StreamOperation::of(number);
-            assert_eq!(found.is_some(), (1..=8).contains(&number), "{number}");
+            assert_eq!(found.is_some(), (1..=9).contains(&number), "{number}");
             assert!(found.is_none_or(|operation| operation as u8 == number));
         }
     }

@@ -5,7 +5,10 @@
 //!    files. An index that is dropped meanwhile is left out.
 //! 2. One shard writes `schema.cql` and, last of all, `manifest.json` into the first data directory ([`write()`]). A
 //!    snapshot without it was cut off.
-//! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first.
+//! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first. [`list_copied`] finds
+//!    them in copies of other nodes' directories.
+//!
+//! A snapshot of a whole cluster has what describes that as `cluster.json` beside the manifest ([`write_cluster`]).
 //!
 //! Invariants: no start reads or removes snapshots; linking twice is linking once, so that a snapshot may be taken up
 //! again; foreign SSTables are linked by every shard, so that one that is being split is there in one form at least.
@@ -36,6 +39,7 @@ pub const MANIFEST_BYTES_MAX: usize = 16 << 20;
 const DIRECTORY: &str = "snapshots";
 const MANIFEST: &str = "manifest.json";
 const SCHEMA: &str = "schema.cql";
+const CLUSTER: &str = "cluster.json";
 
 /// What a snapshot says of itself.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -163,6 +167,36 @@ pub async fn write(directory: &Path, manifest: &Manifest, schema: Option<&str>) 
     replace_small(&directory.join(MANIFEST), json(manifest).as_bytes()).await.map_err(Error::Io)
 }
 
+/// Writes what describes the cluster. To be called before [`write()`], with the same directory.
+pub async fn write_cluster(directory: &Path, json: &str) -> Result<(), Error> {
+    create_dir_all(directory).await.map_err(Error::Io)?;
+    replace_small(&directory.join(CLUSTER), json.as_bytes()).await.map_err(Error::Io)
+}
+
+/// What describes the cluster, in the directory where the snapshot's manifest lies; `None` if it is a snapshot of one
+/// node, or the directory another one.
+pub async fn read_cluster(directory: &Path) -> Result<Option<Vec<u8>>, Error> {
+    read_bounded(&directory.join(CLUSTER)).await
+}
+
+/// How the table is made again, as [`write()`] was told; `None` if the directory has nothing about it.
+pub async fn read_schema(directory: &Path) -> Result<Option<Vec<u8>>, Error> {
+    read_bounded(&directory.join(SCHEMA)).await
+}
+
+/// Whether the directory has the manifest of a snapshot.
+pub async fn has_manifest(directory: &Path) -> Result<bool, Error> {
+    Ok(read_bounded(&directory.join(MANIFEST)).await?.is_some())
+}
+
+async fn read_bounded(path: &Path) -> Result<Option<Vec<u8>>, Error> {
+    match read_small(path, MANIFEST_BYTES_MAX).await {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if is_nothing(&error) => Ok(None),
+        Err(error) => Err(Error::Io(error)),
+    }
+}
+
 /// Whether there is a snapshot, whole or not.
 pub async fn exists(directories: &[PathBuf]) -> Result<bool, Error> {
     for directory in directories {
@@ -177,10 +211,26 @@ pub async fn exists(directories: &[PathBuf]) -> Result<bool, Error> {
 
 /// The snapshots of all tables of a node, by tag, keyspace and table. What goes meanwhile may be left out.
 pub async fn list(data: &DataDirectories) -> Result<Vec<Snapshot>, Error> {
+    list_within(data.all().iter().map(|data| data.join("data")).collect()).await
+}
+
+/// The same of what lies in copies of data directories: of this program's, which have a directory `data`, or of
+/// Cassandra's, which have those of keyspaces.
+pub async fn list_copied(directories: &[PathBuf]) -> Result<Vec<Snapshot>, Error> {
+    let mut roots = Vec::new();
+    for directory in directories {
+        let within = directory.join("data");
+        roots.push(if entries(&within).await?.is_empty() { directory.clone() } else { within });
+    }
+    list_within(roots).await
+}
+
+/// The snapshots in directories that hold those of keyspaces.
+async fn list_within(roots: Vec<PathBuf>) -> Result<Vec<Snapshot>, Error> {
     // By tag, keyspace and name of the table's directory.
     let mut found: BTreeMap<(String, String, String), Snapshot> = BTreeMap::new();
-    for data in data.all() {
-        for keyspace in entries(&data.join("data")).await? {
+    for root in roots {
+        for keyspace in entries(&root).await? {
             for table in entries(&keyspace).await? {
                 let Some((name, _)) = name_of(&table).rsplit_once('-') else { continue };
                 let tags = entries(&table.join(DIRECTORY)).await?;

@@ -132,6 +132,25 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: usize::MAX,
     },
     Command {
+        name: "restore",
+        about: "Restores tables from a snapshot of a cluster, of this size or another one",
+        options: &[
+            Choice {
+                names: &["-k", "--keyspaces"],
+                value: Some("keyspaces"),
+                about: "The keyspaces to restore, separated by commas. By default, all but those of the system",
+            },
+            Choice { names: &["-t", "--tag"], value: Some("tag"), about: "The name of the snapshot" },
+        ],
+        arguments: Some(Arguments {
+            synopsis: "<directory> ...",
+            title: "<directory> ...",
+            about: "The data directories of the nodes that had taken the snapshot, or copies of them, as this node \
+                    can read them",
+        }),
+        arguments_max: usize::MAX,
+    },
+    Command {
         name: "snapshot",
         about: "Take a snapshot of specified keyspaces or a snapshot of the specified table",
         options: &[

@@ -40,6 +40,28 @@ pub(super) struct Arguments {
 /// Options that may be given more than once, by their first names.
 pub(super) const REPEATED: &[&str] = &["-dc", "-hosts"];
 
+/// Options that Cassandra's commands do not have, by the commands' names.
+const OWN_OPTIONS: &[(&str, Choice)] = &[
+    (
+        "clearsnapshot",
+        Choice { names: &["--cluster"], value: None, about: "Removes the snapshot with the given name on all nodes" },
+    ),
+    (
+        "snapshot",
+        Choice {
+            names: &["--cluster"],
+            value: None,
+            about: "Takes the snapshot on all nodes of the cluster, with the same schema and the same ring, and keeps \
+                    beside it what the cluster was like, for `helenus restore`",
+        },
+    ),
+];
+
+/// The options of a command that Cassandra's does not have.
+pub(super) fn own_options(command: &str) -> impl Iterator<Item = &'static Choice> {
+    OWN_OPTIONS.iter().filter(move |(name, _)| *name == command).map(|(_, choice)| choice)
+}
+
 /// Of commands about some tables of a keyspace.
 const KEYSPACE_AND_TABLES: Arguments = Arguments {
     synopsis: "[<keyspace> <tables>...]",

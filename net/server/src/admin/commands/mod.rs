@@ -20,6 +20,7 @@ mod proxy_histograms;
 mod query_logs;
 mod ranges;
 pub(crate) mod repair;
+mod restore;
 mod ring;
 mod roles;
 mod shard_stats;
@@ -126,6 +127,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "snapshot" => snapshots::snapshot(node, request, out).await,
         "listsnapshots" => snapshots::list(node, request, out).await,
         "clearsnapshot" => snapshots::clear(node, request, out).await,
+        "restore" => restore::restore(node, request, out).await,
         "getcompactionthroughput" => compaction::throughput(node, request, out),
         "setcompactionthroughput" => compaction::set_throughput(node, request).await,
         "getstreamthroughput" => streams::throughput(node, request, streams::To::All, out),

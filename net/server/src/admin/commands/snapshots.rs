@@ -13,6 +13,8 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// The option by which the commands are about all nodes of the cluster.
+const CLUSTER: &str = "--cluster";
 /// The least time to live of a snapshot, seconds.
 const TTL_SECONDS_MIN: u64 = 60;
 
@@ -64,9 +66,25 @@ pub(crate) async fn snapshot(node: &NodeState, request: &Request, out: &mut Stri
         true => named.iter().map(|name| listed_table(&schema, name)).collect::<Result<_, _>>()?,
         false => tables_of(&schema, &named)?,
     };
-    node.shard.take_snapshot(tag, &tables, !skips_flush, ttl.map(Duration::from_secs)).await?;
+    let ttl = ttl.map(Duration::from_secs);
+    match request.has(CLUSTER) {
+        false => node.shard.take_snapshot(tag, &tables, !skips_flush, ttl).await?,
+        true => {
+            let tables = of_cluster(&schema, tables, !named.is_empty())?;
+            node.shard.take_cluster_snapshot(tag, &tables, !skips_flush, ttl).await?;
+        }
+    }
     let _ = writeln!(out, "Snapshot directory: {tag}");
     Ok(())
+}
+
+/// The tables that nodes have parts of. Those that each node has for itself are left out unless they were `named`.
+fn of_cluster(schema: &Schema, tables: Vec<Arc<Table>>, named: bool) -> Result<Vec<Arc<Table>>, CommandError> {
+    let is_local = |table: &Arc<Table>| schema.keyspace(&table.keyspace).is_none_or(|keyspace| keyspace.is_local());
+    match tables.iter().find(|table| named && is_local(table)) {
+        Some(table) => usage(format!("each node has tables of its own in keyspace {}", table.keyspace)),
+        None => Ok(tables.into_iter().filter(|table| !is_local(table)).collect()),
+    }
 }
 
 /// The table that `keyspace.table` names.
@@ -214,6 +232,12 @@ pub(crate) async fn clear(node: &NodeState, request: &Request, out: &mut String)
         let is_old = before.is_none_or(|before| snapshot.manifest.created_at.is_some_and(|at| at < before));
         of_keyspace && (all || snapshot.tag == tag) && is_old && !snapshot.manifest.ephemeral
     };
+    if request.has(CLUSTER) {
+        if all || older_than.is_some() || timestamp.is_some() {
+            return usage("--cluster is for the snapshots of one name");
+        }
+        return Ok(node.shard.clear_cluster_snapshots(tag, &request.arguments).await?);
+    }
     node.shard.clear_snapshots(is_meant).await?;
     Ok(())
 }
