@@ -27,6 +27,8 @@ mod partitioners;
 mod reads;
 #[path = "requests/selects.rs"]
 mod selects;
+#[path = "requests/sharding.rs"]
+mod sharding;
 #[path = "requests/statements.rs"]
 mod statements;
 #[path = "requests/storage.rs"]

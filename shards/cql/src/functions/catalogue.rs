@@ -1,4 +1,4 @@
-//! The built-in functions of Cassandra 5.0, by name, with their overloads.
+//! The built-in functions of Cassandra 5.0 and our own (`sharding`), by name, with their overloads.
 //!
 //! Names are in lower case. Most functions have two (`todate`, `to_date`), and results show the one that was written.
 
@@ -49,6 +49,8 @@ pub enum Scalar {
     Math(Math),
     CollectionFunction(CollectionFunction),
     Mask(Mask),
+    ShardOf,
+    RandomShard,
 }
 
 /// Measures of the similarity of vectors.
@@ -139,6 +141,7 @@ pub(crate) fn scalars(
     match name {
         "now" | "current_timeuuid" | "currenttimeuuid" => one(vec![], Timeuuid, Scalar::Now),
         "uuid" => one(vec![], Uuid, Scalar::Uuid),
+        "random_shard" => one(vec![Int], Int, Scalar::RandomShard),
         "token" => one(token.key.clone(), token.partitioner.token_type(), Scalar::Token(token.partitioner)),
         "current_date" | "currentdate" => one(vec![], Date, Scalar::CurrentDate),
         "current_time" | "currenttime" => one(vec![], Time, Scalar::CurrentTime),

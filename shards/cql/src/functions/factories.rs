@@ -46,6 +46,7 @@ enum Product {
     Similarity(Similarity),
     CollectionFunction(CollectionFunction),
     Mask(Mask),
+    ShardOf,
 }
 
 /// A generic function.
@@ -71,7 +72,7 @@ const fn mask(name: &'static str, parameters: &'static [Parameter], mask: Mask) 
     Factory { name, parameters, product: Product::Mask(mask) }
 }
 
-const FACTORIES: [Factory; 16] = [
+const FACTORIES: [Factory; 17] = [
     similarity("similarity_cosine", Similarity::Cosine),
     similarity("similarity_euclidean", Similarity::Euclidean),
     similarity("similarity_dot_product", Similarity::DotProduct),
@@ -88,6 +89,7 @@ const FACTORIES: [Factory; 16] = [
     mask("mask_inner", PARTS, Mask::Inner),
     mask("mask_outer", PARTS, Mask::Outer),
     mask("mask_hash", &[Parameter::Any, Parameter::OptionalText], Mask::Hash),
+    Factory { name: "shard_of", parameters: &[Parameter::Any, Parameter::Int], product: Product::ShardOf },
 ];
 
 /// The generic function with this name.
@@ -229,6 +231,11 @@ impl Factory {
             }
             Product::CollectionFunction(what) => {
                 (types.first().map_or(CqlType::Int, |of| what.result(of)), Scalar::CollectionFunction(what))
+            }
+            Product::ShardOf => {
+                types.truncate(1);
+                types.push(CqlType::Int);
+                (CqlType::Int, Scalar::ShardOf)
             }
             Product::Mask(mask) => {
                 // The arguments that control the masking have types of their own.

@@ -16,6 +16,7 @@ mod math;
 pub(crate) mod numbers;
 mod operators;
 mod resolve;
+mod sharding;
 mod similarity;
 mod times;
 
@@ -126,6 +127,14 @@ impl Function {
             Scalar::Cast => conversions::cast(self, &arguments),
             Scalar::Operation(operator) => operators::evaluate(self, operator, &arguments),
             Scalar::Negation => operators::negate(self, &arguments),
+            Scalar::ShardOf => match arguments[..] {
+                [value, count] => sharding::shard_of(value, count),
+                _ => Ok(None),
+            },
+            Scalar::RandomShard => match arguments[..] {
+                [count] => sharding::random_shard(count, context.uuid()),
+                _ => Ok(None),
+            },
             Scalar::Similarity(measure) => similarity::evaluate(self, measure, &arguments),
         }
     }
