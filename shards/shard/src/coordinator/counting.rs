@@ -6,7 +6,8 @@
 //! 3. It sends the resulting shards to the other replicas as a plain mutation, and waits for as many as the level
 //!    needs.
 //!
-//! Invariants: amounts are applied by one node, once; shards may be written any number of times.
+//! Invariants: amounts are applied by one node, once; shards may be written any number of times; what the leader has
+//! written goes to the other replicas, also if that took longer than the client waits.
 
 use super::remote::Asked;
 use super::replication;
@@ -72,7 +73,7 @@ async fn lead(
     }
     let (owner, pass) = (shard.clone(), shard.enter().ok());
     // The locks of the counters must be released, so this goes on without its client.
-    let counting = runtime::spawn(async move {
+    let mut counting = runtime::spawn(async move {
         let counted = match to == owner.id() {
             true => counters::apply_as_leader(&owner, mutation).await,
             false => owner.call(to, Request::LeadCounters(mutation)).await.counted(),
@@ -80,13 +81,25 @@ async fn lead(
         drop(pass);
         counted
     });
-    let counted = match runtime::timeout(timeout, counting).await {
+    let counted = match runtime::timeout(timeout, &mut counting).await {
         Some(Ok(counted)) => counted,
         Some(Err(failure)) => {
             let topology = planned.topology.clone();
             return Err(planned.plan.failed(leader, failure.clone(), &topology).unwrap_or(failure));
         }
-        None => return Err(planned.plan.expired()),
+        None => {
+            let expired = planned.plan.expired();
+            let (late, pass) = (shard.clone(), shard.enter().ok());
+            runtime::spawn(async move {
+                if let Ok(mutation) = counting.await {
+                    let (counted, timeout) = (Routed { mutation, table, counts: true }, late.timeouts().write);
+                    // The client has its answer already; who does not answer now gets a hint.
+                    let _ = replication::replicate_counted(&late, counted, planned, timeout).await;
+                }
+                drop(pass);
+            });
+            return Err(expired);
+        }
     };
     let left = deadline.since(runtime::now()).min(shard.timeouts().write);
     let counted = Routed { mutation: counted, table, counts: true };

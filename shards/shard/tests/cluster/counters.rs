@@ -4,11 +4,16 @@ use super::replicas::stored;
 use super::world::{Request, World, address, rows_of};
 use model::failure::{Detail, Outcome};
 use model::{Consistency, ErrorCode};
+use runtime::NodeId;
 use shard::{Config, Verb};
 use std::time::Duration;
 
 fn three_nodes(factor: u8) -> World {
-    let mut world = World::start(&[2, 1, 2], |_| {});
+    configured(factor, |_| {})
+}
+
+fn configured(factor: u8, tweak: fn(&mut Config)) -> World {
+    let mut world = World::start(&[2, 1, 2], tweak);
     world.everywhere(&format!(
         "CREATE KEYSPACE k WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {factor}}}"
     ));
@@ -94,4 +99,21 @@ fn a_leader_that_does_not_answer_is_told_as_one() {
         assert_eq!(told.detail, Detail::WriteTimeout { consistency, received: 0, block_for: 1, write_type });
     }
     assert!(timeouts > 0, "another node has some of the keys");
+}
+
+#[test]
+fn p8_what_a_leader_has_counted_too_late_for_its_client_reaches_the_other_replicas() {
+    let mut world = configured(3, |config| config.counter_write_timeout = Duration::from_millis(300));
+    for node in 0..3 {
+        let (leader, slow) = (NodeId(node as u32 + 1), Duration::from_secs(1));
+        world.sim.slow_disk(leader, Some((slow, slow)));
+        let told = world.query(node, 0, &add(1, 1 << node, Consistency::One)).map(drop).expect_err("it takes longer");
+        assert_eq!((told.code, told.outcome), (ErrorCode::WriteTimeout, Outcome::Unknown));
+        world.sim.slow_disk(leader, None);
+    }
+    world.wait(Duration::from_secs(5));
+    let all = [0, 1, 2].map(|node| stored(&mut world, node, "n", 1));
+    assert!(all[0].0 == 1 && all[1] == all[0] && all[2] == all[0], "{all:?}");
+    let rows = rows_of(world.query(1, 0, &Request::new("SELECT c FROM k.n WHERE a = 1")).expect("read")).0;
+    assert_eq!(rows, [[Some(7_i64.to_be_bytes().to_vec())]]);
 }
