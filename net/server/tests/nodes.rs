@@ -18,6 +18,8 @@ mod repairs;
 mod restoring;
 #[path = "nodes/stuck.rs"]
 mod stuck;
+#[path = "nodes/throughput.rs"]
+mod throughput;
 
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};
