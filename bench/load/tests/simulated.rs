@@ -2,12 +2,14 @@
 
 mod server;
 
+use clap::Parser;
 use load::driver;
 use load::errors::Class;
 use load::outcome::Outcome;
 use load::plan::{Length, Pace, Plan, Warmup};
 use load::recorder::decode;
 use load::schedule::Arrivals;
+use load::sessions::{self, Board, SessionArguments};
 use load::shared::Shared;
 use load::verdict::Verdict;
 use runtime::NodeId;
@@ -300,4 +302,55 @@ fn base64_bytes(text: &str) -> Vec<u8> {
         }
     }
     out
+}
+
+#[derive(clap::Parser)]
+struct SessionsLine {
+    #[command(flatten)]
+    sessions: SessionArguments,
+}
+
+/// Runs `helenus bench sessions` with these options against a server of a millisecond.
+fn sessions(options: &[&str]) -> Result<String, String> {
+    // A simulated node has one address.
+    let line = SessionsLine::parse_from(["sessions", "--one-source"].iter().chain(options));
+    let latency = (Duration::from_micros(50), Duration::from_micros(60));
+    let options =
+        Options { network_latency: latency, buggify: false, clock_skew: Duration::ZERO, ..Options::default() };
+    let mut sim = Sim::new(7, options);
+    sim.start_node(SERVER, 1, |_| server::serve(Behaviour::prompt(millis(1))));
+    sim.run_until(millis(1), || false);
+    let reports = Rc::new(RefCell::new(Vec::new()));
+    let (into, board) = (reports.clone(), Arc::new(Board::default()));
+    sim.start_node(CLIENT, 2, move |shard| {
+        let (into, board, settings) = (into.clone(), board.clone(), line.sessions.clone());
+        async move {
+            let host = SocketAddr::new(Sim::address_of(SERVER), 9042);
+            let report = sessions::measure(settings, host, board, shard.0.into()).await;
+            into.borrow_mut().push((shard.0, report));
+        }
+    });
+    let stop = sim.run_until(Duration::from_secs(300), || reports.borrow().len() == 2);
+    assert_eq!(stop, Stop::Condition, "it ends");
+    let mut reports = std::mem::take(&mut *reports.borrow_mut());
+    reports.sort_by_key(|(thread, _)| *thread);
+    reports.into_iter().map(|(_, report)| report).collect::<Result<Vec<_>, _>>().map(|reports| reports.concat())
+}
+
+#[test]
+fn busy_connections_are_measured_alone_and_beside_others() {
+    let options = "--busy 20 --rate 100 --window 5s --rounds 2 --idle 30 --slow-readers 3 --slow-writers 4 --relogin 25 \
+                   --connects 50 --within 2s --cycles 100ms --at-once 5";
+    let report = sessions(&options.split(' ').collect::<Vec<_>>()).expect("a report");
+    let count = |text: &str| report.lines().filter(|line| line.contains(text)).count();
+    assert_eq!((count("busy connections alone: "), count("busy connections beside ")), (10, 10), "{report}");
+    let hundred = |line: &str| (490..=510).any(|n| line.contains(&format!(": {n} requests")));
+    let alone: Vec<&str> = report.lines().filter(|line| line.contains("alone: ")).collect();
+    assert!(alone.iter().all(|line| hundred(line)), "100 a second for 5 s: {alone:?}");
+    assert_eq!(count("opened 30 connections"), 2, "{report}");
+    assert_eq!(count("25 sessions opened again at once"), 2, "{report}");
+    assert_eq!(count("50 connections opened and closed in 1.96 s"), 2, "evenly over the time: {report}");
+    assert_eq!(count(" sessions in 0.1"), 1, "{report}");
+    // Opening 25 again is over before a request is due.
+    assert_eq!(count("p50 is 1.00 times and p99 1.0"), 4, "nobody is disturbed: {report}");
 }
