@@ -5,7 +5,6 @@
 
 use crate::system::unix_socket;
 use std::io::{self, Read, Write};
-use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -19,7 +18,8 @@ pub fn directories(name: &str) -> Vec<PathBuf> {
     session.into_iter().chain([fallback]).collect()
 }
 
-/// Sends `request` to the process that listens at `path` and reads its answer to the end. Blocks, so it is not for
+/// Sends `request` to the process that listens at `path` and reads its answer to the end. The sending direction stays
+/// open, so that its end tells the other side that nobody waits for the answer any more. Blocks, so it is not for
 /// shards. `PermissionDenied` if the directory or the listener is not the current user's, `InvalidData` if the answer
 /// is longer than `answer_bytes_max`.
 pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Result<Vec<u8>> {
@@ -32,7 +32,6 @@ pub fn exchange(path: &Path, request: &[u8], answer_bytes_max: u64) -> io::Resul
     }
     stream.set_write_timeout(Some(SEND_MAX))?;
     stream.write_all(request)?;
-    stream.shutdown(Shutdown::Write)?;
     let mut answer = Vec::new();
     let read = stream.take(answer_bytes_max + 1).read_to_end(&mut answer)?;
     if read as u64 > answer_bytes_max {

@@ -85,11 +85,22 @@ async fn answer(node: &NodeState, stream: Stream) -> io::Result<()> {
     let read = runtime::timeout(REQUEST_TIMEOUT, read_all(&stream, REQUEST_BYTES_MAX)).await;
     let bytes = read.ok_or(io::ErrorKind::TimedOut)??;
     let answer = match Request::decode(&bytes) {
+        Ok(request) if commands::ends_with_its_client(&request.command) => {
+            match race(gone(&stream), run(node, &request)).await {
+                Either::Left(()) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Either::Right(answer) => answer,
+            }
+        }
         Ok(request) => run(node, &request).await,
         Err(text) => Answer { exit: 2, out: String::new(), err: format!("error: {text}\n") },
     };
     stream.write(|out| out.extend_from_slice(&answer.encode()));
     runtime::timeout(ANSWER_TIMEOUT, stream.drained_to(0)).await.ok_or(io::ErrorKind::TimedOut)?
+}
+
+/// Waits until the client has closed its end.
+async fn gone(stream: &Stream) {
+    while let Ok(Some(_)) = stream.recv().await {}
 }
 
 /// Runs a command and turns its result into output and an exit code.

@@ -5,8 +5,8 @@
 //! answer   "HADM"  version u8  exit u8  output string  errors string
 //! string   bytes u32, UTF-8
 //! ```
-//! Numbers are big-endian. The client shuts down its sending direction after the request, the node after the answer. A
-//! message of another version is refused.
+//! Numbers are big-endian. The client keeps its sending direction open until it has the answer: if that ends before,
+//! nobody waits for the answer. The node shuts down its own after the answer. A message of another version is refused.
 
 /// The exit code of an answer that is not the last: the command goes on, and the errors are the arguments with which
 /// the command [`FOLLOW`] gives what comes next.

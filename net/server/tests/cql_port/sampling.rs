@@ -8,6 +8,9 @@ use std::time::Duration;
 use wire::Version;
 use wire::client::Response;
 
+/// As many as run at a time.
+const SAMPLINGS: usize = 16;
+
 async fn nodetool(command: &str, options: &[(&str, &str)], arguments: &[&str]) -> protocol::Answer {
     let options = options.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
     let arguments = arguments.iter().map(|argument| argument.to_string()).collect();
@@ -79,6 +82,23 @@ Frequency of writes by partition:
         assert_eq!(told.out, expected);
         let told = nodetool("toppartitions", &[("-a", "READS")], &["50"]).await;
         assert_eq!(told.out, "Frequency of reads by partition:\n   Nothing recorded during sampling period...\n\n");
+    });
+}
+
+/// Whoever waits for samples may go away: nodetool takes other commands, and nothing is sampled for nobody.
+#[test]
+fn a_sampling_ends_with_its_client() {
+    with_node(2, || async {
+        for _ in 0..2 {
+            for _ in 0..SAMPLINGS {
+                let abandoned = nodetool("profileload", &[], &["1000000000"]);
+                let waited = runtime::timeout(Duration::from_millis(10), abandoned).await;
+                assert!(waited.is_none(), "it samples");
+            }
+            let told = nodetool("profileload", &[("-a", "READS")], &["50"]).await;
+            let nothing = "Frequency of reads by partition:\n   Nothing recorded during sampling period...\n\n";
+            assert_eq!((told.exit, told.out.as_str()), (0, nothing), "{}", told.err);
+        }
     });
 }
 

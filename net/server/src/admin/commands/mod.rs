@@ -40,6 +40,11 @@ use crate::client_admin::PortOrder;
 use crate::node_state::NodeState;
 use shard::{AbortedOperation, HintChange};
 
+/// Whether the command is of no use any more once its client has gone away, and ends with it.
+pub(super) fn ends_with_its_client(command: &str) -> bool {
+    matches!(command, "profileload" | "toppartitions")
+}
+
 /// Runs the command that the request names.
 pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     match request.command.as_str() {

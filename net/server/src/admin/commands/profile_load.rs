@@ -9,7 +9,8 @@ use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use model::{Schema, TableId};
 use shard::metrics::{SampleRequest, SampledKey, Samples};
-use shard::{TableAnswer, TableVerb};
+use shard::{Shard, TableAnswer, TableVerb};
+use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -101,18 +102,41 @@ pub(crate) async fn profile(node: &NodeState, request: &Request, out: &mut Strin
         None => None,
         Some((keyspace, table)) => Some(tables_of(&schema, keyspace, table)?),
     };
-    let id = runtime::rng::u64();
-    node.shard.on_every_shard(TableVerb::BeginSampling(SampleRequest { id, tables, capacity })).await?;
+    let sampling = UnderWay { shard: node.shard.clone(), id: runtime::rng::u64(), has_ended: Cell::new(false) };
+    let request = SampleRequest { id: sampling.id, tables, capacity };
+    node.shard.on_every_shard(TableVerb::BeginSampling(request)).await?;
     runtime::sleep(Duration::from_millis(duration)).await;
     let mut samples = Samples::default();
-    for answer in node.shard.on_every_shard(TableVerb::EndSampling(id)).await? {
+    for answer in node.shard.on_every_shard(TableVerb::EndSampling(sampling.id)).await? {
         if let TableAnswer::Samples(of_core) = answer {
             samples.add(*of_core);
         }
     }
+    sampling.has_ended.set(true);
     let schema = node.shard.schema();
     samplers.iter().for_each(|sampler| show(&schema, sampler, &samples, top, out));
     Ok(())
+}
+
+/// A sampling that ends on every core when this is dropped, if it has not: the client may go away before its end, or a
+/// core may have no room for it.
+struct UnderWay {
+    shard: Shard,
+    id: u64,
+    has_ended: Cell<bool>,
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        // The tasks of a node that has stopped are dropped too.
+        if self.has_ended.get() || runtime::now_if_running().is_none() {
+            return;
+        }
+        let (shard, id) = (self.shard.clone(), self.id);
+        runtime::spawn(async move {
+            let _ = shard.on_every_shard(TableVerb::EndSampling(id)).await;
+        });
+    }
 }
 
 fn number<T: std::str::FromStr>(text: &str) -> Result<T, CommandError> {
