@@ -113,6 +113,11 @@ pub struct Config {
     pub truncate_timeout: Duration,
     /// `request_timeout`: how long the cluster may take to agree on a change of the schema.
     pub request_timeout: Duration,
+    /// `native_transport_timeout`: how long a client waits for an answer. Requests that have waited longer before they
+    /// begin are refused, and none takes longer in all.
+    pub client_timeout: Duration,
+    /// `cql_start_time: QUEUE`: whether the time that a request may take includes what it waits before it begins.
+    pub waiting_counts: bool,
     /// `slow_query_log_timeout`: requests that take this long are logged; `None`, which 0 stands for: none.
     pub slow_query_timeout: Option<Duration>,
     /// `auto_snapshot`: whether dropped and truncated tables are kept as snapshots.
@@ -304,6 +309,8 @@ impl Default for Config {
             cas_contention_timeout: Duration::from_millis(1800),
             truncate_timeout: Duration::from_secs(60),
             request_timeout: Duration::from_secs(10),
+            client_timeout: Duration::from_secs(12),
+            waiting_counts: false,
             slow_query_timeout: Some(Duration::from_millis(500)),
             auto_snapshot: true,
             auto_snapshot_ttl: None,

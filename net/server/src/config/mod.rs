@@ -406,6 +406,8 @@ impl Given {
             cas_contention_timeout: self.timeout("cas_contention_timeout")?.unwrap_or(default.cas_contention_timeout),
             truncate_timeout: self.timeout("truncate_request_timeout")?.unwrap_or(default.truncate_timeout),
             request_timeout: self.timeout("request_timeout")?.unwrap_or(default.request_timeout),
+            client_timeout: self.duration("native_transport_timeout")?.unwrap_or(default.client_timeout),
+            waiting_counts: self.text("cql_start_time")?.is_some_and(|start| start.eq_ignore_ascii_case("QUEUE")),
             slow_query_timeout: match self.duration("slow_query_log_timeout")? {
                 None => default.slow_query_timeout,
                 Some(timeout) => Some(timeout).filter(|timeout| !timeout.is_zero()),

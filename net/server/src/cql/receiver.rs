@@ -3,7 +3,8 @@
 //! 1. Handshake, within [`HANDSHAKE_MAX`]: OPTIONS and STARTUP, one after the other, and a login if there must be one.
 //! 2. Each request is admitted, in number and in bytes. If there is no room the connection waits, or answers OVERLOADED
 //!    if the client asked for that.
-//! 3. An admitted request is polled at once. If it has to wait it becomes a task of its own.
+//! 3. A request that has waited longer than its client waits is refused. Any other is polled at once. If it has to wait
+//!    it becomes a task of its own.
 //!
 //! A client may be silent between two messages, as long as the configuration lets it; a message that has begun to
 //! arrive must be there within [`MESSAGE_MAX`].
@@ -44,6 +45,9 @@ pub const MESSAGE_MAX: Duration = Duration::from_secs(60);
 /// Bytes of memory that a request is charged beside its body.
 const REQUEST_OVERHEAD_BYTES: usize = 512;
 
+/// Of shorter waits nothing is taken off the time that a request may take.
+const WAITED_MIN: Duration = Duration::from_millis(1);
+
 /// What a request under way occupies until it is dropped: a pass of the shard's gate, a permit of the connection, bytes
 /// of the shard.
 struct Admission {
@@ -64,7 +68,8 @@ pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegi
     let limits = &context.config.client_limits;
     let sizes = SizeLimits { envelope_bytes_max: limits.frame_bytes_max, body_bytes_max: limits.message_bytes_max };
     let decoder = Decoder::server(context.lowest_version()).with_limits(sizes);
-    let mut receiver = Receiver { connection, registry, decoder, partial_since: None };
+    let mut receiver =
+        Receiver { connection, registry, decoder, partial_since: None, arrival: Arrival::now() };
     match runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await {
         Some(Ok(())) => {
             let Close = receiver.requests().await;
@@ -93,6 +98,22 @@ struct Receiver<'c> {
     decoder: Decoder,
     /// When the message that is arriving was first seen.
     partial_since: Option<Instant>,
+    /// When what the decoder has was received.
+    arrival: Arrival,
+}
+
+/// When messages have arrived.
+#[derive(Clone, Copy)]
+struct Arrival {
+    at: Instant,
+    /// Whether nothing has been done since.
+    is_now: bool,
+}
+
+impl Arrival {
+    fn now() -> Arrival {
+        Arrival { at: runtime::now(), is_now: true }
+    }
 }
 
 impl Receiver<'_> {
@@ -208,7 +229,10 @@ impl Receiver<'_> {
             let (event, early) = match self.decoder.next_event() {
                 Some(event) => (event, None),
                 None if self.decoder.awaited() > EARLY_ADMISSION_BYTES => match self.large_event().await {
-                    Ok((event, permit)) => (event, Some(permit)),
+                    Ok((event, permit)) => {
+                        self.arrival = Arrival::now();
+                        (event, Some(permit))
+                    }
                     Err(close) => return close,
                 },
                 None => match self.receive().await {
@@ -217,8 +241,12 @@ impl Receiver<'_> {
                 },
             };
             self.partial_since = None;
+            let arrival = self.arrival;
+            self.arrival.is_now = false;
             let handled = match event {
-                Event::Envelope(envelope) if is_statement(&envelope) => begin(connection, envelope, early).await,
+                Event::Envelope(envelope) if is_statement(&envelope) => {
+                    begin(connection, envelope, early, arrival).await
+                }
                 Event::Envelope(envelope) => self.handle(envelope).await,
                 Event::Refusal(refusal) => self.refuse(&refusal),
             };
@@ -281,6 +309,7 @@ impl Receiver<'_> {
         match received {
             Ok(Some(bytes)) => {
                 self.decoder.feed(&bytes);
+                self.arrival = Arrival::now();
                 Ok(())
             }
             Ok(None) | Err(_) => Err(Close),
@@ -350,14 +379,21 @@ impl Receiver<'_> {
 
 /// Admits a request and begins it: it is polled once here and becomes a task of its own if it has to wait. `early` is
 /// the permit of a request that was admitted before it arrived.
-async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Option<Bytes>) -> Result<(), Close> {
+async fn begin(
+    connection: &Rc<Connection>,
+    mut envelope: Envelope,
+    early: Option<Bytes>,
+    arrival: Arrival,
+) -> Result<(), Close> {
     let context = &connection.context;
+    let begins_now = arrival.is_now && connection.stream.queued() <= OUTPUT_PAUSE_BYTES;
     connection.make_room(OUTPUT_PAUSE_BYTES).await?;
     let to = To::new(envelope.header.version, envelope.header.stream);
     let at_once = match (&early, &context.limiter) {
         (None, None) => admitted_at_once(connection, &envelope),
         _ => None,
     };
+    let waits = !begins_now || at_once.is_none();
     let (admission, warning) = match at_once {
         Some(admission) => (admission, None),
         None => match Box::pin(admission(connection, &envelope, early)).await {
@@ -369,6 +405,13 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
             }
         },
     };
+    let waited = if waits { runtime::now().since(arrival.at) } else { Duration::ZERO };
+    if waited > context.config.node.client_timeout {
+        context.metrics.errors.increment();
+        let failure = Failure::overloaded("Query timed out before it could start");
+        connection.send(|out| response::error(out, to, &[], &failure));
+        return Ok(());
+    }
     connection.count_request();
     if let Err(failure) = envelope.open(connection.compression(), plain_bytes_max(connection)) {
         context.metrics.errors.increment();
@@ -378,7 +421,12 @@ async fn begin(connection: &Rc<Connection>, mut envelope: Envelope, early: Optio
 
     let connection = connection.clone();
     let mut request = runtime::sync::boxed(|| async move {
-        dispatch::run(&connection, &envelope, warning).await;
+        if waited < WAITED_MIN {
+            dispatch::run(&connection, &envelope, warning).await;
+        } else {
+            let shard = &connection.context.shard;
+            shard.after_waiting(waited, dispatch::run(&connection, &envelope, warning)).await;
+        }
         drop(admission);
     });
     let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;

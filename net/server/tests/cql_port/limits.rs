@@ -156,6 +156,29 @@ fn o1_requests_are_limited_by_rate() {
     });
 }
 
+/// A request that has waited for its turn longer than its client waits for an answer is not run: the eighth of a client
+/// that may send one a second.
+#[test]
+fn requests_that_have_waited_too_long_are_refused() {
+    let limits = ClientLimits { requests_per_second_max: Some(1), ..ClientLimits::default() };
+    let mut config = limited(limits);
+    config.node.client_timeout = Duration::from_millis(5500);
+    with_config(1, config, || async {
+        for version in [Version::V4, Version::V5] {
+            let client = Client::ready(version).await;
+            runtime::sleep(Duration::from_secs(5)).await;
+            // The first two come at once, each of the others a second after the one before it: the eighth after six.
+            let answers: Vec<Response> = answers(&client, 10).await.into_iter().map(|answer| answer.response).collect();
+            assert!(answers[..7].iter().all(|answer| matches!(answer, Response::Rows(_))), "{answers:?}");
+            let text = "Query timed out before it could start".to_owned();
+            let refused: Vec<_> = answers.into_iter().skip(7).map(error).collect();
+            assert_eq!(refused, vec![(0x1001, text); 3]);
+            runtime::sleep(Duration::from_secs(5)).await;
+            assert_eq!(client.rows(SELECT).await.rows.len(), 1, "who does not wait is served");
+        }
+    });
+}
+
 /// O1: bytes of requests under way, of one address; others have their own.
 #[test]
 fn o1_bytes_in_flight_are_limited_per_address() {

@@ -124,7 +124,7 @@ fn run(seed: u64, planted: Option<Planted>) -> SlowNodeReport {
     cluster.cores_max = CORES_MAX;
     match planted {
         Some(Planted::PatientNodes) => {
-            let timeouts = ["read_request_timeout=30s", "write_request_timeout=30s"];
+            let timeouts = ["read_request_timeout=30s", "write_request_timeout=30s", "native_transport_timeout=30s"];
             cluster.options.extend(timeouts.map(str::to_owned));
         }
         Some(Planted::SlowReplicas) => cluster.options.push("dynamic_snitch=false".to_owned()),

@@ -35,4 +35,40 @@ impl Timeouts {
             misc: config.request_timeout,
         }
     }
+
+    /// What is left of these for a request that has waited for `waited` and whose client waits for `client_max` in all.
+    /// `waiting_counts`: whether the time of its kind includes what it has waited.
+    pub(crate) fn left(self, client_max: Duration, waited: Duration, waiting_counts: bool) -> Timeouts {
+        let client_left = client_max.saturating_sub(waited);
+        let counted = if waiting_counts { waited } else { Duration::ZERO };
+        let left = |timeout: Duration| timeout.saturating_sub(counted).min(client_left);
+        Timeouts {
+            read: left(self.read),
+            range: left(self.range),
+            write: left(self.write),
+            counter_write: left(self.counter_write),
+            cas_contention: left(self.cas_contention),
+            truncate: self.truncate,
+            misc: self.misc,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_request_takes_longer_than_its_client_waits() {
+        let seconds = Duration::from_secs;
+        let timeouts = Timeouts { range: seconds(30), ..Timeouts::of(&Config::default()) };
+        let at_once = timeouts.left(seconds(12), Duration::ZERO, false);
+        assert_eq!((at_once.read, at_once.range, at_once.write), (seconds(5), seconds(12), seconds(2)));
+        assert_eq!((at_once.truncate, at_once.misc), (timeouts.truncate, timeouts.misc));
+        let late = timeouts.left(seconds(12), seconds(9), false);
+        assert_eq!((late.read, late.range, late.write), (seconds(3), seconds(3), seconds(2)));
+        let counted = timeouts.left(seconds(12), seconds(1), true);
+        assert_eq!((counted.read, counted.range, counted.write), (seconds(4), seconds(11), seconds(1)));
+        assert_eq!(timeouts.left(seconds(12), seconds(13), true).read, Duration::ZERO);
+    }
 }

@@ -23,6 +23,7 @@ pub(crate) mod relayed_writes;
 pub(crate) mod repair_proofs;
 pub(crate) mod repair_sessions;
 pub(crate) mod repairs;
+mod request_time;
 mod schema_registry;
 pub(crate) mod streams;
 pub(crate) mod table_fetches;
@@ -150,6 +151,8 @@ struct Inner {
     /// How full the disk is, as shard 0 last announced.
     disk_usage: Cell<DiskUsage>,
     timeouts: Cell<Timeouts>,
+    /// How long the request that is being polled has waited before it began.
+    waited: Cell<Duration>,
     leader: Leader,
 }
 
@@ -296,6 +299,7 @@ impl Shard {
             filtering_log: LogGate::default(),
             disk_usage: Cell::default(),
             timeouts: Cell::new(Timeouts::of(&config)),
+            waited: Cell::default(),
             schema: SchemaRegistry::new(schema),
             leader: Leader {
                 definitions: DefinitionTurn::default(),

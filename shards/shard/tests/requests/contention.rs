@@ -4,7 +4,7 @@ use super::world::{NODE, Request, World, number, plain, rows_of};
 use model::ErrorCode;
 use model::failure::Detail;
 use runtime::sim::DiskCall;
-use shard::SyncMode;
+use shard::{Config, SyncMode};
 use std::io::ErrorKind;
 use std::time::Duration;
 
@@ -15,6 +15,7 @@ fn who_waits_too_long_for_others_of_a_partition_is_told() {
         config.sync = SyncMode::Group { window: Duration::from_secs(1) };
         config.cas_contention_timeout = Duration::from_millis(600);
         config.write_timeout = Duration::from_secs(20);
+        config.client_timeout = Duration::from_secs(20);
     });
     world.run_query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
     world.run_query("CREATE TABLE k.t (k int PRIMARY KEY, v int)");
@@ -34,6 +35,43 @@ fn who_waits_too_long_for_others_of_a_partition_is_told() {
     assert_eq!(failure.code, ErrorCode::WriteTimeout);
     assert!(matches!(failure.detail, Detail::CasWriteTimeout { received: 0, block_for: 1, contentions: 0, .. }));
     assert_eq!(failure.text, "CAS operation timed out: received 0 of 1 required responses after 0 contention retries");
+}
+
+#[test]
+fn what_a_request_has_waited_before_it_began_is_taken_off_its_time() {
+    fn configure(config: &mut Config) {
+        // Every step of a round that waits for the log takes most of a second.
+        config.sync = SyncMode::Group { window: Duration::from_secs(1) };
+        config.cas_contention_timeout = Duration::from_secs(20);
+        config.write_timeout = Duration::from_secs(60);
+        config.client_timeout = Duration::from_secs(20);
+    }
+    fn configure_queue(config: &mut Config) {
+        configure(config);
+        config.client_timeout = Duration::from_secs(60);
+        config.waiting_counts = true;
+    }
+    // Its client waits for 20 s in all, or its kind may take that with what it has waited.
+    for configure in [configure as fn(&mut Config), configure_queue] {
+        let mut world = World::with_config(1, configure);
+        world.run_query("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
+        world.run_query("CREATE TABLE k.t (k int PRIMARY KEY, v int)");
+        world.on(0, |shard, session| async move {
+            const CHANGE: &str = "INSERT INTO k.t (k, v) VALUES (1, 1) IF NOT EXISTS";
+            let (other, shared) = (shard.clone(), session.clone());
+            let first = runtime::spawn(async move { other.query(&shared, CHANGE, &plain()).await });
+            // The simulator's clock advances when no task can run: by then the first change has the lock.
+            runtime::sleep(Duration::from_millis(1)).await;
+            let begun = runtime::now();
+            let waited = Duration::from_millis(19_400);
+            let late = shard.after_waiting(waited, shard.query(&session, CHANGE, &plain())).await;
+            assert_eq!(late.expect_err("it has 600 ms").code, ErrorCode::WriteTimeout);
+            let lasted = runtime::now().since(begun);
+            assert!(lasted >= Duration::from_millis(600) && lasted < Duration::from_millis(700), "{lasted:?}");
+            first.await.expect("the first one is made");
+            shard.query(&session, CHANGE, &plain()).await.expect("others have all of their time");
+        });
+    }
 }
 
 #[test]

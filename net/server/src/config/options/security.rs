@@ -11,6 +11,7 @@ const A_SECOND: &str = "at most 1s, and with those of the other caches of roles:
 
 const LOGGERS: &str = "`BinAuditLogger` writes JSON lines, `FileAuditLogger` to the log of the node";
 const PER_CORE: &str = "each core has its part";
+const RELATIVE: &str = "a relative path is below the node's working directory";
 
 pub(super) const KEYS: &[Key] = &[
     read(
@@ -154,7 +155,7 @@ pub(super) const KEYS: &[Key] = &[
     read("audit_logging_options.enabled", FLAG, "false", ""),
     read("audit_logging_options.allow_nodetool_archive_command", FLAG, "false", ""),
     read("audit_logging_options.archive_command", TEXT, "''", ""),
-    read("audit_logging_options.audit_logs_dir", TEXT, "audit", ""),
+    read("audit_logging_options.audit_logs_dir", TEXT, "audit", RELATIVE),
     read("audit_logging_options.block", FLAG, "true", ""),
     read("audit_logging_options.excluded_categories", TEXT, "''", ""),
     read("audit_logging_options.excluded_keyspaces", TEXT, "system,system_schema,system_virtual_schema", ""),
@@ -168,7 +169,12 @@ pub(super) const KEYS: &[Key] = &[
     read("audit_logging_options.max_queue_weight", INTEGER, "268435456", PER_CORE),
     read("audit_logging_options.roll_cycle", TEXT, "HOURLY", "MINUTELY, HOURLY or DAILY"),
     group("full_query_logging_options", "{}"),
-    read("full_query_logging_options.log_dir", TEXT, "''", "the log is switched on by `nodetool enablefullquerylog`"),
+    read(
+        "full_query_logging_options.log_dir",
+        TEXT,
+        "''",
+        "the log is switched on by `nodetool enablefullquerylog`; a relative path is below the node's working directory",
+    ),
     read("full_query_logging_options.allow_nodetool_archive_command", FLAG, "false", ""),
     read("full_query_logging_options.archive_command", TEXT, "''", ""),
     read("full_query_logging_options.block", FLAG, "true", ""),

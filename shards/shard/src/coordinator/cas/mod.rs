@@ -140,9 +140,10 @@ async fn round(
     let table = request.table.clone();
     let failed = |error| replica::failure(&shard.schema(), Some(table.id), error);
     let plan = request.plan.clone();
-    let deadline = runtime::now().after(shard.timeouts().cas_contention);
+    let contention = shard.request_timeouts().cas_contention;
+    let deadline = runtime::now().after(contention);
     let lock = shard.store().lock(table.id, &key);
-    let Some(guard) = runtime::timeout(shard.timeouts().cas_contention, lock).await else {
+    let Some(guard) = runtime::timeout(contention, lock).await else {
         return Err(plan.expired(CasProgress::Preparing, 0, 0));
     };
     let _guard = guard.map_err(failed)?;

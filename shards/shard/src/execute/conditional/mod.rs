@@ -40,7 +40,7 @@ pub(crate) async fn modify(
     parameters: &QueryParameters<'_>,
     bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.request_timeouts().write)?;
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
     check_row(shard, &part)?;
@@ -61,7 +61,7 @@ pub(crate) async fn batch(
     parameters: &QueryParameters<'_>,
     bill: Option<&Rc<Bill>>,
 ) -> Result<Answer, Failure> {
-    let timeout = timeout_of(shard, &statement.prepared, values, shard.timeouts().write)?;
+    let timeout = timeout_of(shard, &statement.prepared, values, shard.request_timeouts().write)?;
     let statements: Vec<(&Modify, &Values<'_>)> = batch.statements.iter().map(|modify| (modify, values)).collect();
     several(shard, &statements, parameters, timeout, bill).await
 }

@@ -52,7 +52,7 @@ pub(crate) async fn select(
     warnings: &mut Vec<String>,
     bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
-    let timeouts = shard.timeouts();
+    let timeouts = shard.request_timeouts();
     let timeout = match select.partitions {
         PartitionRestriction::Keys(_) => timeouts.read,
         PartitionRestriction::Tokens { .. } | PartitionRestriction::Scan => timeouts.range,

@@ -86,7 +86,7 @@ pub(crate) async fn message(
                 _ => None,
             });
         let modifies: Vec<(&Modify, &Values<'_>)> = modifies.collect();
-        let timeout = shard.timeouts().write;
+        let timeout = shard.request_timeouts().write;
         let answer = Box::pin(conditional::several(shard, &modifies, parameters, timeout, bill.as_ref())).await?;
         told.extend(answer.warnings);
         return Ok(Answer { warnings: told, ..answer });
@@ -170,7 +170,7 @@ pub(crate) async fn statement(
 
 /// How long a batch of these statements may take if it has no USING TIMEOUT.
 fn timeout_by_default<'m>(shard: &Shard, mut statements: impl Iterator<Item = &'m Modify>) -> Duration {
-    let timeouts = shard.timeouts();
+    let timeouts = shard.request_timeouts();
     match statements.any(|modify| modify.table.is_counter()) {
         true => timeouts.counter_write,
         false => timeouts.write,

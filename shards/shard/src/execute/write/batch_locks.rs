@@ -85,7 +85,7 @@ pub(super) async fn lock_and_build(
         }
         elsewhere.extend(change.reads(shard)?);
     }
-    let deadline = runtime::now().after(shard.timeouts().read);
+    let deadline = runtime::now().after(shard.request_timeouts().read);
     let source = RowSource::AtLevel { level, deadline };
     let mut found = match elsewhere.is_empty() {
         true => ListsByRow::new(),

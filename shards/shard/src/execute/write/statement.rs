@@ -30,7 +30,7 @@ pub(crate) async fn modify(
     bill: Option<&Rc<Bill>>,
 ) -> Result<(), Failure> {
     let counts = modify.table.is_counter();
-    let timeouts = shard.timeouts();
+    let timeouts = shard.request_timeouts();
     let timeout = if counts { timeouts.counter_write } else { timeouts.write };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     let consistency = parameters.consistency;
