@@ -11,6 +11,7 @@ use crate::config::{Config, Encryption, SHARD_AWARE_PORT, SSL_STORAGE_PORT};
 use crate::control::{Control, ControlPort};
 use crate::cql::connections::Connections;
 use crate::cql::context::Context;
+use crate::cql::receiver::HANDSHAKE_CLASS;
 use crate::cql::registry::ConnectionRegistry;
 use crate::disk_policy::{self, Consequence};
 use crate::encryption::{self, Contexts, Files};
@@ -429,7 +430,8 @@ impl Service {
             };
             tracing::info!("Starting listening for CQL clients on /{} ({how})...", listener.local_address());
         }
-        let accept = |(listener, kind)| runtime::spawn(self.connections.clone().accept(listener, kind));
+        let accept =
+            |(listener, kind)| runtime::spawn_in(HANDSHAKE_CLASS, self.connections.clone().accept(listener, kind));
         Ok((listening, opened.into_iter().map(accept).collect()))
     }
 

@@ -3,7 +3,8 @@
 //! 1. Shard 0 accepts. On a plain port a connection goes to the shard with the fewest; on a shard-aware port to
 //!    shard `source port % shards`, as ScyllaDB's drivers expect.
 //! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
-//! 3. If the port is encrypted, the shard makes the handshake of TLS before anything else is read.
+//! 3. If the port is encrypted, the shard makes the handshake of TLS before anything else is read. Accepting and all of
+//!    a handshake, login included, run in [`HANDSHAKE_CLASS`].
 //! 4. A drain lets no further request begin, waits for those under way and closes every connection.
 //!
 //! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun,
@@ -15,7 +16,7 @@ use crate::control::{Control, ControlPort};
 use crate::cql::balance::{Balance, ConnectionLimit};
 use crate::cql::connection::Connection;
 use crate::cql::context::Context;
-use crate::cql::receiver::{self, HANDSHAKE_MAX};
+use crate::cql::receiver::{self, HANDSHAKE_CLASS, HANDSHAKE_MAX};
 use crate::cql::registry::ConnectionRegistry;
 use runtime::gate::Gate;
 use runtime::sync::{Either, Latch, race};
@@ -76,7 +77,10 @@ impl Connections {
         loop {
             match race(closing.wait(), listener.accept()).await {
                 Either::Left(()) => return,
-                Either::Right(Ok(accepted)) => self.place(accepted, port).await,
+                Either::Right(Ok(accepted)) => {
+                    self.place(accepted, port).await;
+                    runtime::yield_if_needed().await;
+                }
                 Either::Right(Err(error)) => {
                     tracing::warn!(%error, "accept failed");
                     if let Either::Left(()) = race(closing.wait(), runtime::sleep(ACCEPT_RETRY)).await {
@@ -131,8 +135,7 @@ impl Connections {
             if !connections.closing.borrow().is_set() {
                 match accepted.attach() {
                     Ok(socket) => {
-                        // Boxed for itself, so that its memory does not stay.
-                        if let Some(stream) = Box::pin(connections.secure(socket, port.encryption)).await {
+                        if let Some(stream) = connections.secure(socket, port.encryption).await {
                             ServedConnection(Box::pin(connections.serve(stream))).await;
                         }
                     }
@@ -153,19 +156,24 @@ impl Connections {
     }
 
     /// Makes the handshake of TLS if there is to be one; `None` if it has failed or the node drains.
-    async fn secure(&self, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
-        let context = &self.context;
+    async fn secure(self: &Rc<Self>, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
         if encryption == Encryption::Off {
             return Some(socket.into());
         }
-        let keys = context.keys.borrow().clients.clone();
-        let source = socket.peer().ip();
-        let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
-        let secured = context.metrics.handshakes.run(source, HANDSHAKE_MAX, accepting).await;
-        if secured.is_err() {
-            context.metrics.evictions.increment();
-        }
-        secured.ok().filter(|_| !self.closing.borrow().is_set())
+        let connections = self.clone();
+        // A task of its own, so that its memory does not stay either.
+        let securing = runtime::spawn_in(HANDSHAKE_CLASS, async move {
+            let context = &connections.context;
+            let keys = context.keys.borrow().clients.clone();
+            let source = socket.peer().ip();
+            let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
+            let secured = context.metrics.handshakes.run(source, HANDSHAKE_MAX, accepting).await;
+            if secured.is_err() {
+                context.metrics.evictions.increment();
+            }
+            secured.ok()
+        });
+        securing.await.filter(|_| !self.closing.borrow().is_set())
     }
 
     async fn serve(self: &Rc<Self>, stream: Stream) {

@@ -22,8 +22,8 @@ use crate::cql::rate::RateLimiter;
 use crate::cql::registry::ConnectionRegistry;
 use crate::cql::request_memory::Share;
 use model::Failure;
-use runtime::Instant;
 use runtime::gate::{Pass, Permit};
+use runtime::{Class, Instant};
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
@@ -37,6 +37,9 @@ use wire::{Opcode, Version};
 
 /// Time from accepting a connection to the end of its handshake.
 pub const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
+/// The class of tasks in which connections are made. Thousands of clients that connect at once have to wait for each
+/// other and not the requests of those who are connected, but get their shares of a busy core.
+pub(crate) const HANDSHAKE_CLASS: Class = Class::Streaming;
 /// A request is admitted before it has arrived if more bytes than this are still to come.
 const EARLY_ADMISSION_BYTES: usize = 64 << 10;
 /// How long a message may take to arrive once its first byte is there; for one that has to be admitted first, once it
@@ -63,16 +66,11 @@ struct Bytes {
 }
 
 /// Serves a connection until either side closes it.
-pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegistry) {
-    let context = &connection.context;
-    let limits = &context.config.client_limits;
-    let sizes = SizeLimits { envelope_bytes_max: limits.frame_bytes_max, body_bytes_max: limits.message_bytes_max };
-    let decoder = Decoder::server(context.lowest_version()).with_limits(sizes);
-    let mut receiver =
-        Receiver { connection, registry, decoder, partial_since: None, arrival: Arrival::now() };
-    match runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await {
-        Some(Ok(())) => {
-            let Close = receiver.requests().await;
+pub(crate) async fn serve(connection: &Rc<Connection>, registry: &Rc<ConnectionRegistry>) {
+    let shaking = shake_hands(connection.clone(), registry.clone());
+    match runtime::spawn_in(HANDSHAKE_CLASS, shaking).await {
+        Some(Ok(decoder)) => {
+            let Close = Receiver::new(connection, registry, decoder).requests().await;
         }
         Some(Err(Close)) => {}
         None => {
@@ -84,6 +82,17 @@ pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegi
     // Answers of requests under way have nowhere to go any more; what is queued is handed to the system.
     connection.flush().await;
     connection.shutdown();
+}
+
+/// Makes the handshake; `None` if it takes too long. The decoder may have received the first requests by then.
+async fn shake_hands(connection: Rc<Connection>, registry: Rc<ConnectionRegistry>) -> Option<Result<Decoder, Close>> {
+    let context = &connection.context;
+    let limits = &context.config.client_limits;
+    let sizes = SizeLimits { envelope_bytes_max: limits.frame_bytes_max, body_bytes_max: limits.message_bytes_max };
+    let decoder = Decoder::server(context.lowest_version()).with_limits(sizes);
+    let mut receiver = Receiver::new(&connection, &registry, decoder);
+    let made = runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await?;
+    Some(made.map(|()| receiver.decoder))
 }
 
 /// Whether an envelope is a request that has to be admitted.
@@ -116,7 +125,11 @@ impl Arrival {
     }
 }
 
-impl Receiver<'_> {
+impl<'c> Receiver<'c> {
+    fn new(connection: &'c Rc<Connection>, registry: &'c ConnectionRegistry, decoder: Decoder) -> Receiver<'c> {
+        Receiver { connection, registry, decoder, partial_since: None, arrival: Arrival::now() }
+    }
+
     /// Waits for the next event of the decoder.
     async fn next_event(&mut self) -> Result<Event, Close> {
         loop {
