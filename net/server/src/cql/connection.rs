@@ -3,12 +3,14 @@
 //! Answers and events are encoded straight into the stream's send queue: compressed if STARTUP has agreed on that, and
 //! in version 5 into a segment that the answers of one turn share.
 //!
-//! Invariants: queued output is bounded; a client that leaves output queued for [`OUTPUT_STALL_MAX`] is closed.
+//! Invariants: queued output is bounded, for all connections together in `output_memory`; a client that leaves output
+//! queued for [`OUTPUT_STALL_MAX`] is closed.
 //!
 //! Receiving is in `receiver`, executing requests in `dispatch`.
 
 use crate::cql::context::Context;
 use crate::cql::handshake::LOWEST_VERSION;
+use crate::cql::output_memory::NotedOutput;
 use crate::cql::request_memory::Share;
 use crate::query_log::Asker;
 use runtime::gate::Semaphore;
@@ -61,6 +63,8 @@ pub struct Connection {
     knows_rate_limits: Cell<bool>,
     /// The options of STARTUP; `None` before it.
     options: RefCell<Option<BTreeMap<String, String>>>,
+    /// What the core's memory for output has noted of it.
+    pub(crate) noted_output: Cell<NotedOutput>,
     /// How many requests have begun.
     requests: Cell<u64>,
     /// How many other messages have been answered.
@@ -88,6 +92,7 @@ impl Connection {
             throw_on_overload: Cell::new(throws_on_overload),
             knows_rate_limits: Cell::new(false),
             options: RefCell::default(),
+            noted_output: Cell::default(),
             requests: Cell::new(0),
             other_messages: Cell::new(0),
         }

@@ -4,6 +4,7 @@ use crate::client_ports::ShardAwarePorts;
 use crate::config::Config;
 use crate::cql::handshake::LOWEST_VERSION;
 use crate::cql::metrics::ConnectionMetrics;
+use crate::cql::output_memory::OutputMemory;
 use crate::cql::rate::RateLimiter;
 use crate::cql::request_memory::RequestMemory;
 use crate::encryption::Contexts;
@@ -15,7 +16,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use wire::Version;
 
-/// Requests under way may hold one part in this many of a shard's memory.
+/// Requests under way may hold one part in this many of a shard's memory, and answers that are not read another one.
 const REQUEST_MEMORY_DIVISOR: usize = 10;
 /// The least memory for requests under way, in requests of the largest size: with its plain form, one must fit into
 /// either half of it; see [`RequestMemory`].
@@ -30,6 +31,8 @@ pub(crate) struct Context {
     pub(crate) gate: RefCell<Gate>,
     /// Memory for requests under way.
     pub(crate) request_memory: RequestMemory,
+    /// Memory for answers that clients have not read yet.
+    pub(crate) output_memory: OutputMemory,
     /// The rate of requests, if it is limited.
     pub(crate) limiter: Option<Arc<RateLimiter>>,
     /// What clients do, for those who must know.
@@ -56,13 +59,14 @@ impl Context {
         let largest = limits.frame_bytes_max.max(limits.message_bytes_max);
         let of_memory =
             || (config.node.memory_bytes / shards / REQUEST_MEMORY_DIVISOR).max(REQUESTS_MIN * largest) as u64;
-        let request_memory = limits.request_bytes_max.map_or_else(of_memory, |bytes| bytes / shards as u64);
+        let request_memory = limits.request_bytes_max.map_or_else(&of_memory, |bytes| bytes / shards as u64);
         let per_address_max = limits.request_bytes_per_ip_max.map(|bytes| bytes / shards as u64);
         Context {
             shard_aware_ports: Cell::default(),
             keys: RefCell::default(),
             allows_older_protocols: Cell::new(limits.allows_older_protocols),
             request_memory: RequestMemory::new(request_memory / 2, per_address_max),
+            output_memory: OutputMemory::new(of_memory()),
             config,
             shard,
             metrics,

@@ -440,6 +440,7 @@ async fn begin(
             let shard = &connection.context.shard;
             shard.after_waiting(waited, dispatch::run(&connection, &envelope, warning)).await;
         }
+        connection.context.output_memory.note(&connection);
         drop(admission);
     });
     let done = std::future::poll_fn(|cx| Poll::Ready(request.as_mut().poll(cx).is_ready())).await;

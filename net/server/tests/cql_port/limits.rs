@@ -5,6 +5,7 @@ use super::world::{Client, config, error, values, with_config, with_node};
 use model::{Consistency, QueryParameters};
 use server::Config;
 use server::config::ClientLimits;
+use server::cql::connection::OUTPUT_STALL_MAX;
 use server::cql::receiver::MESSAGE_MAX;
 use std::time::Duration;
 use wire::client::{Answer, Response, put_request};
@@ -176,6 +177,51 @@ fn requests_that_have_waited_too_long_are_refused() {
             runtime::sleep(Duration::from_secs(5)).await;
             assert_eq!(client.rows(SELECT).await.rows.len(), 1, "who does not wait is served");
         }
+    });
+}
+
+/// Clients that do not read their answers take no more than a part of the node's memory: those that have not read for
+/// the longest time are closed.
+#[test]
+fn unread_answers_of_all_clients_are_limited() {
+    const CLIENTS: usize = 30;
+    const REQUESTS: i16 = 4;
+    let limits = ClientLimits { frame_bytes_max: 2 << 20, message_bytes_max: 2 << 20, ..ClientLimits::default() };
+    // A tenth of the node's 256 MiB; each client has more than 1 MB queued.
+    with_config(1, limited(limits), || async {
+        let reader = Client::ready(Version::V4).await;
+        reader.create().await;
+        let blob = "x".repeat(400_000);
+        reader.query(&format!("INSERT INTO k.t (a, b) VALUES (1, '{blob}')")).await;
+        const BLOB: &str = "SELECT b FROM k.t WHERE a = 1";
+        let mut clients = Vec::new();
+        for _ in 0..CLIENTS {
+            let client = Client::ready(Version::V4).await;
+            client.stream.pause();
+            (0..REQUESTS).for_each(|stream| client.send(stream, &select(BLOB)));
+            // A client that reads what it asks for stays meanwhile.
+            assert_eq!(reader.rows(BLOB).await.rows.len(), 1);
+            clients.push(client);
+        }
+        let began = runtime::now();
+        let connected = async || reader.rows("SELECT port FROM system_views.clients").await.rows.len();
+        while connected().await > CLIENTS {
+            assert!(runtime::now().since(began) < OUTPUT_STALL_MAX / 2, "nobody is closed");
+            runtime::sleep(Duration::from_millis(10)).await;
+        }
+        let mut are_whole = Vec::new();
+        for client in &clients {
+            client.stream.resume();
+            let mut answers = 0;
+            while answers < REQUESTS && client.receive().await.is_some() {
+                answers += 1;
+            }
+            are_whole.push(answers == REQUESTS);
+        }
+        let closed = are_whole.iter().filter(|whole| !**whole).count();
+        assert!((5..=20).contains(&closed), "{are_whole:?}");
+        assert!(are_whole.is_sorted(), "those that came first: {are_whole:?}");
+        assert_eq!(reader.rows(BLOB).await.rows.len(), 1);
     });
 }
 
