@@ -34,7 +34,7 @@ async fn table(root: &mut Client) {
     run(root, "GRANT SELECT ON k.t TO a").await;
 }
 
-/// A change through one node counts for connections to another one, and to all of its cores.
+/// A change through one node counts for connections to another one, and to all of its cores: open ones and new ones.
 #[test]
 fn changes_count_on_open_connections_of_other_nodes() {
     with_configured_nodes(&options(), &[2, 2], |address| async move {
@@ -62,6 +62,13 @@ fn changes_count_on_open_connections_of_other_nodes() {
             runtime::sleep(KNOWN_WITHIN).await;
             for client in &mut clients {
                 assert_eq!(told(client, READ).await, expected, "{change}");
+            }
+            if change.contains("PASSWORD") {
+                // Every core of both has known the former one by now.
+                for at in [address, address, other, other] {
+                    assert!(login(at, "a pa").await.is_err(), "the former password");
+                    assert!(login(at, "a new").await.is_ok(), "the new one");
+                }
             }
         }
     });
