@@ -1,5 +1,7 @@
 //! Several whole nodes in the simulator, linked by the network.
 
+#[path = "nodes/driver_sessions.rs"]
+mod driver_sessions;
 #[path = "nodes/elastic.rs"]
 mod elastic;
 #[path = "nodes/encryption.rs"]
@@ -12,6 +14,8 @@ mod failures;
 mod joining;
 #[path = "nodes/memory.rs"]
 mod memory;
+#[path = "../../wire/tests/sessions/records.rs"]
+mod records;
 #[path = "nodes/repairs.rs"]
 mod repairs;
 #[path = "nodes/restoring.rs"]

@@ -1,5 +1,7 @@
 //! Handshakes: those of real clients get through, mutated ones do no harm; tokens of SASL, mutated.
 
+#[path = "sessions/records.rs"]
+mod records;
 #[path = "handshake/walk.rs"]
 mod walk;
 
@@ -80,6 +82,29 @@ fn handshakes_get_through_and_mutated_ones_do_no_harm() {
         }
     }
     assert!(reached.iter().all(|count| *count > 1000), "{reached:?}");
+}
+
+/// What drivers have sent, on each of their connections, in pieces of several lengths.
+#[test]
+fn handshakes_of_recorded_drivers_get_through() {
+    for (name, file) in records::SESSIONS {
+        let mut connections: Vec<Vec<u8>> = Vec::new();
+        for (connection, bytes) in records::records(file) {
+            connections.resize(connections.len().max(connection + 1), Vec::new());
+            connections[connection].extend_from_slice(bytes);
+        }
+        assert!(connections.len() >= 2, "{name}");
+        for bytes in connections {
+            // One that was closed early has only asked for options.
+            let expected = match bytes.windows(11).any(|part| part == b"CQL_VERSION") {
+                true => Reached::Started,
+                false => Reached::Options,
+            };
+            for piece in [1, 7, 9, bytes.len()] {
+                assert_eq!(Walk::run(&bytes, piece), expected, "{name} in pieces of {piece}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! The Python, Java, Go and Node.js drivers and cqlsh against the real binary: the programs of
-//! `net/server/tests/drivers`.
+//! The drivers of Python, Java, Go, Node.js and C++, their object mappers, and tools that use them, against the real
+//! binary: the programs of `net/server/tests/drivers`.
 //!
 //! Ignored unless asked for, because they need packages and jars that cargo does not bring: `just drivers`, or
 //! `net/server/tests/drivers/prepare target/tmp/drivers` and then `cargo test --test binary -- --ignored drivers::`.
@@ -32,10 +32,33 @@ fn prepared() -> PathBuf {
     directory
 }
 
-fn python(directory: &Path, program: &str) -> Command {
+/// A command that ends after a while.
+fn limited() -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX]);
-    command.arg(directory.join("venv/bin/python")).arg("-B").arg(sources().join("python").join(program));
+    command
+}
+
+fn python(directory: &Path, program: &str) -> Command {
+    python_of(directory, "venv", program)
+}
+
+/// A Python program with the packages of a virtual environment.
+fn python_of(directory: &Path, environment: &str, program: &str) -> Command {
+    let mut command = limited();
+    command.arg(directory.join(environment).join("bin/python")).args(["-B", "-W", "ignore"]);
+    command.arg(sources().join("python").join(program));
+    command
+}
+
+/// A Java program with the classes and jars of some directories.
+fn java(directory: &Path, classes: &str, jars: &[&str], program: &str) -> Command {
+    let mut path = directory.join(classes).display().to_string();
+    for jars in jars {
+        path += &format!(":{}/{jars}/*", directory.display());
+    }
+    let mut command = limited();
+    command.args(["java", "-XX:+UseSerialGC", "-Xmx512m", "-classpath", &path, program]);
     command
 }
 
@@ -107,10 +130,8 @@ fn java_driver() {
     let tools = prepared();
     let directory = tempfile::tempdir().expect("a directory");
     let start = || Node::start("127.0.13.4", directory.path(), &["--cores", "2"]);
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX, "java", "-XX:+UseSerialGC", "-Xmx512m", "-classpath"]);
-    command.arg(format!("{0}/classes:{0}/jars/*", tools.display()));
-    command.args(["Program", "127.0.13.4", "9042", "--restarts"]);
+    let mut command = java(&tools, "classes", &["jars"], "Program");
+    command.args(["127.0.13.4", "9042", "--restarts"]);
     command.args(["v4-none", "v4-lz4", "v4-snappy", "v5-none", "v5-lz4"]);
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
@@ -124,8 +145,7 @@ fn program_of(tools: &Path, language: &str) -> Option<Command> {
         eprintln!("not run: this machine has no {language}");
         return None;
     }
-    let mut command = Command::new("timeout");
-    command.args(["--kill-after", "5", PROGRAM_SECONDS_MAX]);
+    let mut command = limited();
     match language {
         "node" => command.arg("node").arg(directory.join("program.js")),
         _ => command.arg(directory.join("program")),
@@ -172,6 +192,152 @@ fn node_driver() {
     driver_of("node", ["127.0.13.13", "127.0.13.14", "127.0.13.15"], &["v4-none"]);
 }
 
+/// Runs one program to its end against a node of its own, which it may restart.
+fn alone(address: &'static str, mut command: Command, arguments: &[&str]) {
+    let directory = tempfile::tempdir().expect("a directory");
+    let start = || Node::start(address, directory.path(), &["--cores", "2"]);
+    command.args([address, "9042"]).args(arguments);
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
+
+#[test]
+#[ignore = "needs the Python driver: just drivers"]
+fn python_object_mapper() {
+    alone("127.0.13.18", python(&prepared(), "mapper.py"), &[]);
+}
+
+/// The other Python driver, which opens a connection to every core, with its object mapper.
+#[test]
+#[ignore = "needs the Python driver: just drivers"]
+fn python_driver_that_knows_cores() {
+    let tools = prepared();
+    for version in ["4", "5"] {
+        let program = python_of(&tools, "venv-2", "program.py");
+        alone("127.0.13.19", program, &["--protocol", version, "--compression", "lz4", "--restarts"]);
+    }
+    alone("127.0.13.19", python_of(&tools, "venv-2", "mapper.py"), &[]);
+}
+
+#[test]
+#[ignore = "needs the Java driver: just drivers"]
+fn java_driver_of_the_third_line() {
+    let program = java(&prepared(), "classes-3", &["jars-3"], "Program3");
+    alone("127.0.13.20", program, &["v4-none", "v4-lz4", "--restarts"]);
+}
+
+#[test]
+#[ignore = "needs the Java driver: just drivers"]
+fn java_object_mapper_on_migrated_tables() {
+    alone("127.0.13.21", java(&prepared(), "classes-mapper", &["jars-mapper", "jars"], "MapperProgram"), &[]);
+}
+
+#[test]
+#[ignore = "needs the C++ driver: just drivers"]
+fn cpp_driver() {
+    alone("127.0.13.22", python_of(&prepared(), "venv-2", "cpp.py"), &["--restarts"]);
+}
+
+#[test]
+#[ignore = "needs the Go driver: just drivers"]
+fn go_migrations() {
+    if let Some(program) = program_of(&prepared(), "go-migrate") {
+        alone("127.0.13.23", program, &[]);
+    }
+}
+
+#[test]
+#[ignore = "needs the Java driver: just drivers"]
+fn bulk_loader_in_and_out() {
+    let tools = prepared();
+    let files = tempfile::tempdir().expect("a directory");
+    let jars = tools.join("jars-dsbulk").display().to_string();
+    let files = files.path().display().to_string();
+    alone("127.0.13.24", python(&tools, "bulk.py"), &[&jars, &files]);
+}
+
+/// Drivers against a cluster of three. With `login` the nodes ask for a name and a password: each driver encrypts in
+/// every version and compression that it has, and goes without TLS once. Otherwise each encrypts once.
+fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates");
+    let certificates = certificates.canonicalize().expect("there").display().to_string();
+    let roles = match login {
+        true => "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n",
+        false => "",
+    };
+    let config = directory.path().join("cassandra.yaml");
+    let yaml = format!(
+        "{roles}client_encryption_options:\n  enabled: true\n  optional: true\n  ssl_context_factory: \
+         {{class_name: PEMBasedSslContextFactory}}\n  keystore: {certificates}/node.pem\n"
+    );
+    std::fs::write(&config, yaml).expect("written");
+    let config = config.to_str().expect("text");
+    let start = |at: usize| {
+        let data = directory.path().join(at.to_string());
+        let options = ["--cores", "1", "--seeds", addresses[0], "--config", config];
+        Node::start(addresses[at], &data, &options)
+    };
+    let mut nodes: Vec<Node> = (0..3).map(start).collect();
+    // Every program, and the arguments of each of its runs.
+    let python: &[&[&str]] = &[
+        &["--protocol", "4"],
+        &["--protocol", "4", "--compression", "lz4"],
+        &["--protocol", "5"],
+        &["--protocol", "5", "--compression", "lz4"],
+    ];
+    let mut programs: Vec<(Command, &[&[&str]])> = vec![
+        (python_of(&tools, "venv", "program.py"), python),
+        (python_of(&tools, "venv-2", "program.py"), python),
+        (java(&tools, "classes", &["jars"], "Program"), &[&["v4-none", "v4-lz4", "v5-none"], &["v5-lz4"]]),
+        (java(&tools, "classes-3", &["jars-3"], "Program3"), &[&["v4-none"], &["v4-lz4"]]),
+        (python_of(&tools, "venv-2", "cpp.py"), &[&[]]),
+    ];
+    let others: [(&str, &[&[&str]]); 3] = [
+        ("go-v1", &[&["v4-none"]]),
+        ("go-v2", &[&["v4-none", "v4-lz4", "v5-none"], &["v5-lz4"]]),
+        ("node", &[&["v4-none"]]),
+    ];
+    for (language, runs) in others {
+        programs.extend(program_of(&tools, language).map(|program| (program, runs)));
+    }
+    for (program, runs) in programs {
+        // With TLS and a login all runs, otherwise the last.
+        let last = &runs[runs.len() - 1..];
+        let modes = match login {
+            true => vec![(true, runs), (false, last)],
+            false => vec![(true, last)],
+        };
+        for (encrypted, runs) in modes {
+            for arguments in runs {
+                let mut command = Command::new(program.get_program());
+                command.args(program.get_args()).args([addresses[0], "9042"]).args(*arguments);
+                command.arg("--only=paging,batches");
+                command.args(encrypted.then(|| format!("--ca={certificates}/ca.pem")));
+                command.args(login.then_some("--login=cassandra:cassandra"));
+                let first = run(command, nodes.remove(0), || unreachable!("it is not restarted"));
+                nodes.insert(0, first);
+            }
+        }
+    }
+    for node in nodes {
+        assert_eq!(node.stop(), Some(0));
+    }
+}
+
+#[test]
+#[ignore = "needs the drivers of several languages: just drivers"]
+fn drivers_log_in_to_three_nodes_encrypted_and_plain() {
+    cluster_of_three(["127.0.13.25", "127.0.13.26", "127.0.13.27"], true);
+}
+
+#[test]
+#[ignore = "needs the drivers of several languages: just drivers"]
+fn drivers_encrypt_without_a_login_to_three_nodes() {
+    cluster_of_three(["127.0.13.28", "127.0.13.29", "127.0.13.30"], false);
+}
+
 /// `COPY FROM`, then `COPY TO`: the same rows; the 100,000 of `docs/verification.md` are run by hand.
 #[test]
 #[ignore = "needs cqlsh: just drivers"]
@@ -182,6 +348,20 @@ fn cqlsh_copies_rows_in_and_out() {
     let start = || Node::start("127.0.13.5", directory.path(), &["--cores", "2"]);
     let mut command = python(&tools, "copy_rows.py");
     command.arg(tools.join("venv/bin/cqlsh")).args(["127.0.13.5", "9042", "2000"]).arg(files.path());
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
+
+/// Every command of cqlsh, its completions, and what DESCRIBE says of a keyspace: as recorded on Cassandra.
+#[test]
+#[ignore = "needs cqlsh: just drivers"]
+fn cqlsh_walks_through_its_commands() {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let files = tempfile::tempdir().expect("a directory");
+    let start = || Node::start("127.0.13.31", directory.path(), &["--cores", "2"]);
+    let mut command = python(&tools, "cqlsh_walk.py");
+    command.arg(tools.join("venv/bin/cqlsh")).args(["127.0.13.31", "9042"]).arg(files.path());
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
 }

@@ -11,7 +11,8 @@ fn read(der: &[u8]) {
     let secured =
         Secured { protocol: "TLSv1.3", cipher_suite: String::new(), peer_certificates: vec![certificate] };
     for uri in secured.peer_uris().into_iter().flatten() {
-        assert!(der.windows(uri.len()).any(|part| part == uri.as_bytes()), "an identity of its own making: {uri}");
+        let is_there = uri.is_empty() || der.windows(uri.len()).any(|part| part == uri.as_bytes());
+        assert!(is_there, "an identity of its own making: {uri}");
     }
 }
 

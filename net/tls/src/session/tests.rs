@@ -176,6 +176,18 @@ fn damage_is_noticed_at_every_byte_and_told_to_the_peer() {
     });
 }
 
+/// An identity of no bytes is one; what looks for identities does not look for it.
+#[test]
+fn an_identity_may_be_empty() {
+    let mut der = crate::certificates_of_pem(pem!("client").as_bytes()).expect("a certificate").remove(0).to_vec();
+    let at = der.windows(9).position(|part| part == b"spiffe://").expect("an identity");
+    // Its length; what follows is the beginning of a value of another kind.
+    der[at - 1..=at].copy_from_slice(&[0, 0x24]);
+    let peer_certificates = vec![CertificateDer::from(der)];
+    let secured = Secured { protocol: "TLSv1.3", cipher_suite: String::new(), peer_certificates };
+    assert_eq!(secured.peer_uris(), Some(vec![String::new()]));
+}
+
 /// Bytes of a certificate are changed, one or a few at a time: its identities are read, or there are none.
 #[test]
 fn identities_of_mutated_certificates_do_no_harm() {
@@ -202,7 +214,8 @@ fn identities_of_mutated_certificates_do_no_harm() {
             None => seen[0] += 1,
             Some(uris) => {
                 seen[1 + usize::from(uris.is_empty())] += 1;
-                let is_there = |uri: &String| der.windows(uri.len()).any(|part| part == uri.as_bytes());
+                let is_there =
+                    |uri: &String| uri.is_empty() || der.windows(uri.len()).any(|part| part == uri.as_bytes());
                 assert!(uris.iter().all(is_there), "{uris:?}");
             }
         }

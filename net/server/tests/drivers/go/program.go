@@ -1,9 +1,10 @@
 // The Go driver against a CQL server, as applications use it. Prints one line per check; exits 1 at the first that fails.
 //
-//	program HOST[,HOST...] PORT VERSION-COMPRESSION... [--restarts]
+//	program HOST[,HOST...] PORT VERSION-COMPRESSION... [--only=NAMES] [--restarts] [--ca=FILE] [--login=USER:PASSWORD]
 //
 // A variant is like v4-snappy or v5-lz4. With --restarts the program prints "restart" and reads a line when the server is
-// to be restarted by whoever runs it. Everything happens in keyspaces of its own, dropped first and last.
+// to be restarted by whoever runs it. With --ca the connections are encrypted and the server shows a certificate that
+// FILE has signed. Everything happens in keyspaces of its own, dropped first and last.
 //
 // The program is built twice: v1 and v2 have what differs between the two lines of the driver, and prepare puts the second
 // one's name into the imports.
@@ -13,6 +14,7 @@ import (
 	"bufio"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +58,9 @@ type world struct {
 	restarts    bool
 }
 
+// The file with the certificate of the authority, empty for plain connections; a name and a password, empty without a login.
+var ca, login string
+
 func (w *world) connect(keyspace string) (*gocql.Session, error) {
 	return w.connectBy(keyspace, gocql.TokenAwareHostPolicy(gocql.RoundRobinHostPolicy()))
 }
@@ -72,6 +77,12 @@ func (w *world) connectBy(keyspace string, policy gocql.HostSelectionPolicy) (*g
 	cluster.PoolConfig.HostSelectionPolicy = policy
 	cluster.NumConns = 2
 	cluster.Compressor = compressors[w.compression]
+	if ca != "" {
+		cluster.SslOpts = &gocql.SslOptions{CaPath: ca, EnableHostVerification: false}
+	}
+	if name, password, found := strings.Cut(login, ":"); found {
+		cluster.Authenticator = gocql.PasswordAuthenticator{Username: name, Password: password}
+	}
 	return cluster.CreateSession()
 }
 
@@ -168,9 +179,16 @@ func restart(w *world) error {
 func main() {
 	var variants []string
 	restarts := false
+	var only []string
 	for _, argument := range os.Args[3:] {
 		if argument == "--restarts" {
 			restarts = true
+		} else if names, found := strings.CutPrefix(argument, "--only="); found {
+			only = strings.Split(names, ",")
+		} else if file, found := strings.CutPrefix(argument, "--ca="); found {
+			ca = file
+		} else if given, found := strings.CutPrefix(argument, "--login="); found {
+			login = given
 		} else {
 			variants = append(variants, argument)
 		}
@@ -187,6 +205,9 @@ func main() {
 			os.Exit(1)
 		}
 		for _, check := range checks {
+			if only != nil && !slices.Contains(only, check.name) {
+				continue
+			}
 			begin := time.Now()
 			if err := check.run(w); err != nil {
 				fmt.Printf("go %s %s: FAILED: %v\n", variant, check.name, err)

@@ -4,7 +4,11 @@ import com.datastax.oss.driver.api.core.ProtocolVersion;
 import com.datastax.oss.driver.api.core.config.DefaultDriverOption;
 import com.datastax.oss.driver.api.core.config.DriverConfigLoader;
 import com.datastax.oss.driver.api.core.metadata.schema.SchemaChangeListener;
+import java.io.FileInputStream;
+import java.io.InputStream;
 import java.net.InetSocketAddress;
+import java.security.KeyStore;
+import java.security.cert.CertificateFactory;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
@@ -13,16 +17,25 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.BooleanSupplier;
+import javax.net.ssl.SSLContext;
+import javax.net.ssl.TrustManagerFactory;
 
 /**
  * The Java driver against a CQL server, as applications use it. Prints one line per check; exits 1 at the first that fails.
  *
- * <pre>Program HOST PORT [VERSION-COMPRESSION ...] [--only=NAMES] [--skip=NAMES] [--restarts]</pre>
+ * <pre>Program HOST PORT [VERSION-COMPRESSION ...] [--only=NAMES] [--skip=NAMES] [--restarts] [--ca=FILE] [--login=USER:PASSWORD]</pre>
  *
  * A variant is like v4-snappy or v5-lz4; without one it is v5-none. With --restarts the program prints {@code restart} and reads a
- * line when the server is to be restarted by whoever runs it. Everything happens in keyspaces of its own, dropped first and last.
+ * line when the server is to be restarted by whoever runs it. With --ca the connections are encrypted and the server shows a certificate that
+ * FILE has signed. Everything happens in keyspaces of its own, dropped first and last.
  */
 public final class Program {
+    /** What encrypts the connections; null for plain ones. */
+    private static SSLContext encryption;
+
+    /** A name and a password; null without a login. */
+    private static String[] login;
+
     /** A check; fails by throwing. */
     interface Check {
         void run(World world) throws Exception;
@@ -73,6 +86,12 @@ public final class Program {
                     .addContactPoint(new InetSocketAddress(host, port))
                     .withLocalDatacenter("datacenter1")
                     .withConfigLoader(config);
+            if (encryption != null) {
+                builder.withSslContext(encryption);
+            }
+            if (login != null) {
+                builder.withAuthCredentials(login[0], login[1]);
+            }
             if (keyspace != null) {
                 builder.withKeyspace(keyspace);
             }
@@ -95,6 +114,20 @@ public final class Program {
             session.execute("DROP KEYSPACE " + keyspace);
             sessions.forEach(CqlSession::close);
         }
+    }
+
+    /** What trusts the certificate in a file. */
+    static SSLContext trusting(String file) throws Exception {
+        KeyStore store = KeyStore.getInstance(KeyStore.getDefaultType());
+        store.load(null, null);
+        try (InputStream input = new FileInputStream(file)) {
+            store.setCertificateEntry("authority", CertificateFactory.getInstance("X.509").generateCertificate(input));
+        }
+        TrustManagerFactory trust = TrustManagerFactory.getInstance(TrustManagerFactory.getDefaultAlgorithm());
+        trust.init(store);
+        SSLContext context = SSLContext.getInstance("TLS");
+        context.init(null, trust.getTrustManagers(), null);
+        return context;
     }
 
     static void equal(Object found, Object expected, String what) {
@@ -129,7 +162,7 @@ public final class Program {
         }
     }
 
-    public static void main(String[] arguments) {
+    public static void main(String[] arguments) throws Exception {
         List<String> variants = new ArrayList<>();
         Set<String> only = Set.of();
         Set<String> skip = Set.of();
@@ -140,6 +173,10 @@ public final class Program {
                 only = Set.of(argument.substring(7).split(","));
             } else if (argument.startsWith("--skip=")) {
                 skip = Set.of(argument.substring(7).split(","));
+            } else if (argument.startsWith("--ca=")) {
+                encryption = trusting(argument.substring(5));
+            } else if (argument.startsWith("--login=")) {
+                login = argument.substring(8).split(":");
             } else if (argument.equals("--restarts")) {
                 restarts = true;
             } else if (argument.matches("v[45]-(none|lz4|snappy)")) {

@@ -1,12 +1,13 @@
 // The Node.js driver against a CQL server, as applications use it. Prints one line per check; exits 1 at the first that fails.
 //
-//     program.js HOST[,HOST...] PORT VERSION-none... [--restarts]
+//     program.js HOST[,HOST...] PORT VERSION-none... [--only=NAMES] [--restarts] [--ca=FILE] [--login=USER:PASSWORD]
 //
 // A variant is like v4-none. With --restarts the program prints "restart" and reads a line when the server is to be restarted
-// by whoever runs it. Everything happens in keyspaces of its own, dropped first and last.
+// by whoever runs it. With --ca the connections are encrypted and the server shows a certificate that FILE has signed. Everything happens in keyspaces of its own, dropped first and last.
 'use strict';
 
 const assert = require('assert');
+const fs = require('fs');
 const readline = require('readline');
 const cassandra = require('cassandra-driver');
 const { statements } = require('./statements');
@@ -14,6 +15,10 @@ const { values } = require('./values');
 
 const [contacts, port, ...rest] = process.argv.slice(2);
 const variants = rest.filter(argument => argument.startsWith('v'));
+const option = name => rest.find(argument => argument.startsWith(`--${name}=`))?.slice(name.length + 3);
+const ca = option('ca');
+const only = option('only')?.split(',');
+const login = option('login')?.split(':');
 const restarts = rest.includes('--restarts');
 
 /** One server or cluster, one protocol version, one client that the checks share. */
@@ -39,6 +44,8 @@ class World {
       contactPoints: this.hosts,
       localDataCenter: 'datacenter1',
       keyspace,
+      sslOptions: ca && { ca: [fs.readFileSync(ca)], rejectUnauthorized: true, checkServerIdentity: () => undefined },
+      authProvider: login && new cassandra.auth.PlainTextAuthProvider(...login),
       protocolOptions: { port: Number(port), maxVersion: this.version },
       socketOptions: { readTimeout: 30000 },
       queryOptions: { consistency: cassandra.types.consistencies.localQuorum },
@@ -95,6 +102,9 @@ async function main() {
     const world = new World(Number(variant.slice(1).split('-')[0]));
     await world.open();
     for (const [name, check] of Object.entries({ ...values, ...statements, restart })) {
+      if (only && !only.includes(name)) {
+        continue;
+      }
       const begin = Date.now();
       try {
         await check(world);

@@ -1,0 +1,2 @@
+ALTER TABLE people DROP home;
+DROP TYPE address;

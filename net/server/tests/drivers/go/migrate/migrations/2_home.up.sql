@@ -1,0 +1,2 @@
+CREATE TYPE address (street text);
+ALTER TABLE people ADD home frozen<address>;
