@@ -3,8 +3,8 @@
 use super::{ConfigError, Given, error};
 
 /// `disk_failure_policy`: what the node does when reading or writing the files of tables fails while it serves. During
-/// the start every such failure ends the process, except that it goes on without SSTables that cannot be opened if other
-/// nodes have their rows, unless the policy is `die` or `stop_paranoid`.
+/// the start every such failure ends the process, except that it goes on without SSTables that cannot be opened if
+/// other nodes have their rows, unless the policy is `die` or `stop_paranoid`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DiskFailurePolicy {
     /// The process ends, even if only one SSTable is damaged.
