@@ -57,7 +57,7 @@ pub(crate) const CRATES: &[Crate] = &[
             &["output"],
             &["trie"],
             &["index"],
-            &["reader"],
+            &["reader", "key_bounds"],
             &["walker", "writer"],
             &["lib"],
         ],

@@ -28,6 +28,10 @@ pub(crate) struct Resolver<'s> {
     pub(crate) who: Author,
 }
 
+/// Tables of the keyspace `system` that clients may modify, as all in Cassandra: the node makes them anew periodically,
+/// and nothing depends on them.
+const ADVICE: [&str; 2] = ["size_estimates", "table_estimates"];
+
 impl<'s> Resolver<'s> {
     /// The keyspace of a name: its own or the session's.
     pub(crate) fn keyspace_name<'n>(&self, name: &'n TableName) -> Result<&'n str>
@@ -59,7 +63,8 @@ impl<'s> Resolver<'s> {
     pub(crate) fn writable_table(&self, name: &TableName) -> Result<&'s Arc<Table>> {
         let table = self.table(name)?;
         let keyspace = table.keyspace.as_str();
-        if self.who == Author::Client && SYSTEM_KEYSPACES.contains(&keyspace) {
+        let is_advice = keyspace == "system" && ADVICE.contains(&table.name.as_str());
+        if self.who == Author::Client && SYSTEM_KEYSPACES.contains(&keyspace) && !is_advice {
             return Err(not_modifiable(keyspace));
         }
         Ok(table)

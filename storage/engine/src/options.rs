@@ -65,6 +65,8 @@ pub struct SstableOptions {
     pub logged: LoggedThresholds,
     /// Whether negative local deletion times are damage: [`sstable::reader::Reader::refusing_negative_times`].
     pub refuses_negative_times: bool,
+    /// Whether a start goes on without SSTables that cannot be opened, if other nodes have their rows.
+    pub opens_without_damaged: bool,
 }
 
 impl Default for SstableOptions {
@@ -75,6 +77,7 @@ impl Default for SstableOptions {
             row_index_bytes: None,
             logged: LoggedThresholds::default(),
             refuses_negative_times: false,
+            opens_without_damaged: true,
         }
     }
 }

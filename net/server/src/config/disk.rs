@@ -3,7 +3,8 @@
 use super::{ConfigError, Given, error};
 
 /// `disk_failure_policy`: what the node does when reading or writing the files of tables fails while it serves. During
-/// the start every such failure ends the process.
+/// the start every such failure ends the process, except that it goes on without SSTables that cannot be opened if
+/// other nodes have their rows, unless the policy is `die` or `stop_paranoid`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DiskFailurePolicy {
     /// The process ends, even if only one SSTable is damaged.
@@ -35,6 +36,12 @@ pub enum CommitFailurePolicy {
 }
 
 impl DiskFailurePolicy {
+    /// Whether a node starts without SSTables that cannot be opened, if others have their rows. Cassandra does not with
+    /// `stop` either, because what is in them would be missing unnoticed; here reads of it fail until it was fetched.
+    pub(super) fn opens_without_damaged(self) -> bool {
+        !matches!(self, DiskFailurePolicy::Die | DiskFailurePolicy::StopParanoid)
+    }
+
     /// Its name in the file.
     pub fn name(self) -> &'static str {
         match self {

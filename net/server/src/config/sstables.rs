@@ -51,7 +51,15 @@ impl Given {
                 ));
             }
         };
-        Ok(SstableOptions { version, flush_compression, row_index_bytes, logged, refuses_negative_times })
+        let opens_without_damaged = self.disk_failure_policy()?.opens_without_damaged();
+        Ok(SstableOptions {
+            version,
+            flush_compression,
+            row_index_bytes,
+            logged,
+            refuses_negative_times,
+            opens_without_damaged,
+        })
     }
 
     /// `sstable.selected_format`; an empty one is Cassandra's default.

@@ -8,6 +8,7 @@
 //!
 //! Invariants: gossip changes who is asked, never who owns what; a round never waits for a core or a client.
 
+mod first_contact;
 mod own_state;
 
 use crate::client_events::{ClientEvents, ClusterChange, ClusterEvent, NodeView};
@@ -194,6 +195,15 @@ impl Gossip {
         let end = runtime::now().after(SETTLE_MAX);
         while !everybody_lives() && runtime::now() < end {
             runtime::sleep(SETTLE_STEP).await;
+        }
+        let warning = {
+            let (topology, gossiper) = (self.shard.topology(), self.gossiper.borrow());
+            let nodes = topology.nodes().iter().map(|node| node.address);
+            let live: Vec<SocketAddr> = nodes.filter(|node| gossiper.is_alive(*node)).collect();
+            first_contact::warning(own, &self.config.node.seeds, &live)
+        };
+        if let Some(warning) = warning {
+            tracing::warn!("{warning}");
         }
         if let Err(failure) = self.shard.switch_live_nodes(self.live_nodes()).await {
             tracing::warn!(%failure, "not all cores know who is alive");

@@ -3,7 +3,8 @@
 //! 1. They are two of this node's data centre: alive, not this one, and of two racks if there are two. Racks other than
 //!    this node's come first, unless the strategy says otherwise. If there are several of a kind, chance chooses, or
 //!    those come first that have not been slow.
-//! 2. If only one such node is alive, that one keeps the batch alone.
+//! 2. If only one such node is alive, that one keeps the batch alone. A node that cannot be connected to counts as one
+//!    that is not alive, although nobody is sure of that yet, unless no other can be connected to either.
 //! 3. A data centre of one or two nodes has no choice: all of them are asked, alive or not, this one as well.
 //!
 //! These are the rules of Cassandra's option `batchlog_endpoint_strategy`.
@@ -14,7 +15,7 @@ use super::tally::{OnlyReplica, Tally};
 use super::write::{WritePlan, WriteType};
 use crate::consistency::{Requirement, Scope, unavailable};
 use crate::placement::Replica;
-use crate::topology::{NodeIndex, Topology};
+use crate::topology::{Node, NodeIndex, Topology};
 use model::{Consistency, Failure};
 use smallvec::SmallVec;
 
@@ -40,7 +41,8 @@ pub enum BatchLogStrategy {
 
 impl WritePlan {
     /// A write of a batch, which its client wants written at `level`, into the batch log. On this node the core `shard`
-    /// has it; which core of another node has it is decided there. `below` gives a random number below its argument.
+    /// has it; which core of another node has it is decided there. `below` gives a random number below its argument,
+    /// `is_reachable` whether this node has connections to another one, as far as it knows.
     ///
     /// # Errors
     /// Unavailable if the data centre has more than two nodes, and no other is alive.
@@ -50,8 +52,9 @@ impl WritePlan {
         level: Consistency,
         strategy: BatchLogStrategy,
         below: impl FnMut(usize) -> usize,
+        is_reachable: impl Fn(&Node) -> bool,
     ) -> Result<WritePlan, Failure> {
-        let holders = holders(topology, strategy, below);
+        let holders = holders(topology, strategy, below, is_reachable);
         let replica = |node: NodeIndex| Replica { node, shard: if node == topology.here() { shard } else { 0 } };
         let here = topology.data_center_of(topology.here());
         let requirement = |level, block_for| Requirement { level, block_for, scope: Scope::All, here };
@@ -85,7 +88,12 @@ fn too_few(level: Consistency) -> Failure {
     unavailable(Consistency::Two, text, HOLDERS as u32, alive)
 }
 
-fn holders(topology: &Topology, strategy: BatchLogStrategy, mut below: impl FnMut(usize) -> usize) -> Holders {
+fn holders(
+    topology: &Topology,
+    strategy: BatchLogStrategy,
+    mut below: impl FnMut(usize) -> usize,
+    is_reachable: impl Fn(&Node) -> bool,
+) -> Holders {
     let here = topology.node(topology.here());
     let all = || (0..topology.nodes().len() as u16).map(NodeIndex);
     let center = topology.data_center_of(topology.here());
@@ -97,6 +105,9 @@ fn holders(topology: &Topology, strategy: BatchLogStrategy, mut below: impl FnMu
     let is_local = |node: &NodeIndex| *rack(*node) == here.rack;
     let mut alive: Vec<NodeIndex> =
         near().filter(|node| *node != topology.here() && topology.live().contains(*node)).collect();
+    if alive.iter().any(|node| is_reachable(topology.node(*node))) {
+        alive.retain(|node| is_reachable(topology.node(*node)));
+    }
     if alive.len() <= HOLDERS {
         return alive.into_iter().collect();
     }

@@ -25,7 +25,7 @@ fn possible(topology: &Topology, strategy: BatchLogStrategy) -> BTreeSet<Vec<u16
     let mut below = generator(7);
     let chosen = |_| {
         let mut nodes: Vec<u16> =
-            holders(topology, strategy, |n| below(n as u64) as usize).iter().map(|node| node.0).collect();
+            holders(topology, strategy, |n| below(n as u64) as usize, |_| true).iter().map(|node| node.0).collect();
         nodes.sort_unstable();
         nodes
     };
@@ -73,6 +73,27 @@ fn dead_nodes_keep_no_batch_but_where_there_is_no_choice() {
 }
 
 #[test]
+fn a_node_that_cannot_be_connected_to_keeps_a_batch_only_if_no_other_can_either() {
+    let among = |nodes: &[&str], unreachable: &[u128]| {
+        let topology = in_racks(nodes);
+        let is_reachable = |node: &Node| !unreachable.contains(&(node.host_id.as_u128() - 1));
+        let mut below = generator(7);
+        let chosen = |_| {
+            let below = |n: usize| below(n as u64) as usize;
+            let chosen = holders(&topology, BatchLogStrategy::RandomRemote, below, is_reachable);
+            let mut nodes: Vec<u16> = chosen.iter().map(|node| node.0).collect();
+            nodes.sort_unstable();
+            nodes
+        };
+        (0..200).map(chosen).collect::<BTreeSet<Vec<u16>>>()
+    };
+    assert_eq!(among(&["r1", "r1", "r1"], &[2]), sets([&[1]]), "one keeps it alone");
+    assert_eq!(among(&["r1", "r1", "r1"], &[1, 2]), sets([&[1, 2]]), "they may be there in a moment");
+    assert_eq!(among(&["r1", "r1", "r1", "r1"], &[2]), sets([&[1, 3]]));
+    assert_eq!(among(&["r1", "r2"], &[1]), sets([&[0, 1]]), "there is no choice");
+}
+
+#[test]
 fn whatever_the_nodes_those_that_are_chosen_follow_the_rules() {
     for seed in 0..2000 {
         let mut below = generator(seed);
@@ -80,7 +101,7 @@ fn whatever_the_nodes_those_that_are_chosen_follow_the_rules() {
         let dead = below(3);
         topology.set_live(|node| dead == 0 || node.host_id.as_u128() as u64 % 3 != dead);
         let strategy = STRATEGIES[(seed % 4) as usize];
-        let chosen = holders(&topology, strategy, |n| below(n as u64) as usize);
+        let chosen = holders(&topology, strategy, |n| below(n as u64) as usize, |_| true);
         let center = topology.data_center_of(topology.here());
         let near: Vec<NodeIndex> = (0..topology.nodes().len() as u16)
             .map(NodeIndex)
@@ -99,7 +120,7 @@ fn whatever_the_nodes_those_that_are_chosen_follow_the_rules() {
 }
 
 fn plan(topology: &Topology, level: Consistency) -> Result<WritePlan, Failure> {
-    WritePlan::of_batch_log(topology, 3, level, BatchLogStrategy::RandomRemote, |_| 0)
+    WritePlan::of_batch_log(topology, 3, level, BatchLogStrategy::RandomRemote, |_| 0, |_| true)
 }
 
 #[test]

@@ -22,7 +22,7 @@ use crate::shard_state::Shard;
 use crate::verbs::Verb;
 use cluster::placement::Replica;
 use cluster::plan::{WritePlan, WriteType, postponed};
-use cluster::topology::Topology;
+use cluster::topology::{Node, Topology};
 use engine::{BatchId, StoredBatch};
 use model::Failure;
 use model::failure::Outcome;
@@ -38,7 +38,8 @@ pub(crate) async fn write_logged(shard: &Shard, mutations: Vec<Routed>, terms: &
     let topology = shard.topology();
     let below = |n: usize| (runtime::rng::u64() % n as u64) as usize;
     let strategy = shard.config().batch_log_strategy;
-    let log_plan = WritePlan::of_batch_log(&topology, shard.id().0, terms.consistency, strategy, below)?;
+    let is_reachable = |node: &Node| shard.peers().unreachable_for(node).is_zero();
+    let log_plan = WritePlan::of_batch_log(&topology, shard.id().0, terms.consistency, strategy, below, is_reachable)?;
     let plans = plans(shard, &mutations, WriteType::Batch, terms)?;
     let mut context = shard.evaluation();
     let id = shard.store().batch_id(shard.clock().timestamp(), || uuid(&mut context));

@@ -265,7 +265,12 @@ pub enum TableAnswer {
     /// The answer to [`TableVerb::SizeEstimates`], in the order of the ranges.
     SizeEstimates(Vec<SizeEstimate>),
     /// The answer to [`TableVerb::Damaged`].
-    Damaged(Vec<DamagedSstable>),
+    Damaged {
+        /// Those of the core.
+        sstables: Vec<DamagedSstable>,
+        /// On shard 0: what is done about those of all cores, by Data.db.
+        states: BTreeMap<PathBuf, String>,
+    },
     /// The answer to [`TableVerb::Snapshot`] and to [`TableVerb::SetAside`]: the names of the Data.db files.
     Linked(Vec<String>),
     /// The answer to [`TableVerb::Served`].

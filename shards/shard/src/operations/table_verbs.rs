@@ -104,7 +104,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(TableAnswer::Done)
         }
         TableVerb::Verify { table, check } => known(store.verify(table, check).await).map(TableAnswer::Verified),
-        TableVerb::Damaged => Ok(TableAnswer::Damaged(store.damaged_sstables())),
+        TableVerb::Damaged => {
+            let states = shard.damaged_states().texts().clone();
+            Ok(TableAnswer::Damaged { sstables: store.damaged_sstables(), states })
+        }
         TableVerb::SetAside { table, name, tag } => {
             let kept = known(store.set_aside(table, name, tag).await)?;
             shard.metrics().sstables_healed.add(u64::from(kept.is_some()));

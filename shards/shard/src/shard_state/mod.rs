@@ -12,6 +12,7 @@
 mod barrier;
 mod calls;
 mod clock;
+mod damaged;
 mod definition_turn;
 pub(crate) mod hints;
 mod kept_batches;
@@ -57,6 +58,7 @@ use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::replication::ReplicationBefore;
 use cluster::topology::{NodeIndex, Topology};
+use damaged::DamagedStates;
 use definition_turn::DefinitionTurn;
 use hints::Hints;
 use kept_batches::KeptBatches;
@@ -169,6 +171,7 @@ struct Leader {
     repair_sessions: RepairSessions,
     repair_proofs: RepairProofs,
     table_fetches: TableFetches,
+    damaged: DamagedStates,
 }
 
 /// What a shard is made of.
@@ -311,6 +314,7 @@ impl Shard {
                 repair_sessions: RepairSessions::default(),
                 repair_proofs: RepairProofs::default(),
                 table_fetches: TableFetches::default(),
+                damaged: DamagedStates::default(),
             },
             config,
         };
@@ -349,6 +353,11 @@ impl Shard {
     pub(crate) fn set_timeouts(&self, timeouts: Timeouts) {
         self.inner.placement.lengthen_requests(&timeouts);
         self.inner.timeouts.set(timeouts);
+    }
+
+    /// What is done about damaged SSTables, on shard 0.
+    pub(crate) fn damaged_states(&self) -> &DamagedStates {
+        &self.inner.leader.damaged
     }
 
     /// What is known to be repaired on all replicas. To be asked on shard 0.

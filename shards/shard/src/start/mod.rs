@@ -30,6 +30,7 @@ use crate::schema::prepared::StoredStatement;
 use crate::shard_state::{Parts, Shard};
 use crate::start_error::StartError;
 use crate::stream::healing;
+use cluster::replication::Strategy;
 use engine::Store;
 use engine::store::Truncation;
 use model::row::NO_TIMESTAMP;
@@ -41,6 +42,8 @@ use std::sync::Arc;
 
 /// A clock that was set back by less than this is not reported.
 const CLOCK_TOLERANCE_MICROS: i64 = 1_000_000;
+/// Nodes of the smallest cluster in which `EverywhereStrategy` has more than one replica.
+const NODES_MIN: usize = 2;
 /// Most messages of other cores that are received together.
 const TOGETHER_MAX: usize = 16;
 
@@ -278,9 +281,11 @@ async fn follow(steps: &mut Steps, opened: Result<Store, StartError>) -> Result<
 
 fn add_tables(store: &Store, schema: &Schema) {
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual()) {
+        let replicated = Strategy::of(&keyspace.replication).factor(NODES_MIN) > 1;
         for table in keyspace.tables.values() {
             store.add_table(table.clone(), keyspace.home_of(&table.name));
             store.set_durable_writes(table.id, keyspace.durable_writes);
+            store.set_replicated(table.id, replicated);
         }
     }
 }
@@ -292,7 +297,7 @@ async fn replay(
     truncations: &[(TableId, Truncation)],
 ) -> Result<Option<i64>, StartError> {
     add_tables(store, schema);
-    store.load(truncations).await.map_err(store_error)?;
+    store.load(truncations).await.map_err(load_error)?;
     let stats = store.replay(truncations).await.map_err(store_error)?;
     tracing::info!(?stats, "replayed the commit log");
     Ok(store.recorded_time())
@@ -308,6 +313,17 @@ async fn begin(store: &Store, counter_floor: u64) -> Result<bool, StartError> {
         tracing::warn!(%error, "what was replayed stays in the log");
     }
     Ok(flushed.is_ok())
+}
+
+fn load_error(error: engine::Error) -> StartError {
+    match error {
+        engine::Error::BadSstable { .. } => StartError::Corrupt(format!(
+            "{error}. The node does not start without this SSTable: its keyspace has one replica, or \
+             disk_failure_policy is die or stop_paranoid. Restore its files from a snapshot or a backup, or move all of \
+             them out of the directory to go on without what is in them"
+        )),
+        error => store_error(error),
+    }
 }
 
 fn store_error(error: engine::Error) -> StartError {

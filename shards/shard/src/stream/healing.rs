@@ -1,4 +1,5 @@
-//! Replaces damaged SSTables by what other replicas have. Shard 0 looks periodically which there are on any core.
+//! Replaces damaged SSTables by what other replicas have, those that could not be opened among them. Shard 0 looks
+//! periodically which there are on any core.
 //!
 //! 1. Its range is fetched from every other replica by streaming, so that this node has what any of them has. Until all
 //!    of it is the table's the SSTable is served, and reads that need its damaged bytes fail: coordinators ask others.
@@ -31,19 +32,22 @@ const TAG: &str = "damaged";
 
 /// Replaces damaged SSTables for as long as the node runs.
 pub(crate) async fn watch(shard: Shard) {
-    // What was last said of each.
-    let mut told: BTreeMap<PathBuf, String> = BTreeMap::new();
+    let states = shard.damaged_states();
     loop {
         runtime::sleep(PERIOD).await;
         let Ok(pass) = shard.enter() else { return };
         let found = damaged(&shard).await;
         let files: BTreeSet<&PathBuf> = found.iter().map(|sstable| &sstable.file).collect();
-        told.retain(|file, _| files.contains(file));
+        states.retain(&files);
         let mut unflushed = BTreeSet::new();
         for sstable in &found {
-            if !told.contains_key(&sstable.file) {
-                tracing::error!("Corrupted: {}", sstable.file.display());
-                told.insert(sstable.file.clone(), String::new());
+            if states.found(&sstable.file) {
+                match &sstable.problem {
+                    None => tracing::error!("Corrupted: {}", sstable.file.display()),
+                    Some(problem) => {
+                        tracing::error!("Corrupted: {}, which cannot be opened: {problem}", sstable.file.display());
+                    }
+                }
                 unflushed.insert(sstable.table);
             }
         }
@@ -55,7 +59,7 @@ pub(crate) async fn watch(shard: Shard) {
         // What is in the way of replacing an SSTable is known now that what was in memory is on disk.
         let found = if unflushed.is_empty() { found } else { damaged(&shard).await };
         for sstable in &found {
-            if !told.contains_key(&sstable.file) {
+            if !states.is_known(&sstable.file) {
                 continue;
             }
             let file = sstable.file.display();
@@ -65,9 +69,9 @@ pub(crate) async fn watch(shard: Shard) {
                 }
                 Ok(None) => {}
                 Err(failure) => {
-                    let text = failure.text.to_string();
-                    if told.insert(sstable.file.clone(), text.clone()).is_none_or(|before| before != text) {
-                        tracing::warn!("{file} stays, and reads that need its damaged bytes fail: {text}");
+                    if states.tell(&sstable.file, &failure.text) {
+                        let what = if sstable.problem.is_some() { "what it may have" } else { "its damaged bytes" };
+                        tracing::warn!("{file} stays, and reads that need {what} fail: {}", failure.text);
                     }
                 }
             }
@@ -80,7 +84,7 @@ pub(crate) async fn watch(shard: Shard) {
 async fn damaged(shard: &Shard) -> Vec<DamagedSstable> {
     let answers = shard.on_every_shard(TableVerb::Damaged).await.unwrap_or_default();
     let lists = answers.into_iter().map(|answer| match answer {
-        TableAnswer::Damaged(list) => list,
+        TableAnswer::Damaged { sstables, .. } => sstables,
         _ => Vec::new(),
     });
     lists.flatten().collect()

@@ -4,7 +4,7 @@
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches have rows of zeros.
 
-use super::{VirtualRows, gossip, hints, links, pools, repairs, streams, tables, throughput};
+use super::{VirtualRows, damaged, gossip, hints, links, pools, repairs, streams, tables, throughput};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -87,6 +87,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "internode_outbound") => links::fill(shard, rows, |traffic| &traffic.outbound).await?,
         ("system_views", "pending_hints") => hints::fill(shard, rows).await?,
         ("system_views", "streaming") => streams::fill(shard, rows).await?,
+        ("system_views", "damaged_sstables") => damaged::fill(shard, rows).await?,
         ("system_views", "hot_partitions") => throughput::fill_hot(shard, rows).await?,
         ("system_views", "throughput") => throughput::fill(shard, rows).await?,
         ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),

@@ -9,6 +9,7 @@
 
 mod changes;
 mod contents;
+mod damaged;
 mod gossip;
 mod hints;
 mod links;

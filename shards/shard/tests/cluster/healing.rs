@@ -13,6 +13,8 @@ use std::time::Duration;
 /// Longer than the time between two looks for damaged SSTables.
 const A_WHILE: Duration = Duration::from_secs(15);
 const ROWS: i32 = 200;
+/// After so many looks an SSTable that could not be opened is replaced.
+const LOOKS_MAX: usize = 4;
 
 fn world() -> World {
     let mut world = configured(&[1, 2, 1], " AND read_repair = 'NONE' AND speculative_retry = 'NEVER'", |_| {});
@@ -130,4 +132,83 @@ fn a_damaged_sstable_stays_if_its_deletions_may_be_forgotten_elsewhere() {
     assert!(is_damaged(&mut world, 2));
     world.wait(A_WHILE);
     assert!(files(&world, 2, false).contains(&file), "without it the rows would be back");
+}
+
+/// Damages a file of an SSTable of `k.t`, or of its index, while the node is down.
+fn damage_while_down(world: &mut World, node: usize, end: &str, of_index: bool) -> PathBuf {
+    world.crash(node);
+    let files = world.sim.files(NodeId(node as u32 + 1)).into_iter().map(|(path, _)| path);
+    let is_wanted = |path: &PathBuf| {
+        let text = path.to_string_lossy();
+        text.contains("/k/t-") && text.contains("/.byc/") == of_index && text.ends_with(end)
+    };
+    let file = files.into_iter().find(is_wanted).expect("a file");
+    assert!(world.sim.mutate_file(NodeId(node as u32 + 1), &file, |bytes| {
+        let middle = bytes.len() / 2;
+        bytes[middle] ^= 4;
+    }));
+    world.restart(node, &ALL);
+    file
+}
+
+/// What a node tells of damaged SSTables.
+fn told(world: &mut World, node: usize) -> Vec<Vec<Option<Vec<u8>>>> {
+    let text = "SELECT keyspace_name, table_name, file, problem, state FROM system_views.damaged_sstables";
+    rows_of(world.query(node, 0, &Request::new(text)).expect("read")).0
+}
+
+#[test]
+fn s5_an_sstable_that_cannot_be_opened_is_replaced_by_what_the_other_replicas_have() {
+    for end in ["-Statistics.db", "-Partitions.db", "-Filter.db", "-Helenus.db"] {
+        let mut world = world();
+        let file = damage_while_down(&mut world, 1, end, false);
+        let rows = told(&mut world, 1);
+        assert_eq!(rows.len(), 1, "{end}: {rows:?}");
+        let text = |column: usize| String::from_utf8(rows[0][column].clone().unwrap_or_default()).expect("text");
+        assert_eq!((text(0), text(1)), ("k".to_owned(), "t".to_owned()));
+        assert_eq!(PathBuf::from(text(2)).parent(), file.parent());
+        assert!(text(3).contains(end), "{}", text(3));
+        assert!(is_damaged(&mut world, 1), "{end}");
+        for key in 0..ROWS {
+            let request = Request {
+                consistency: Consistency::Quorum,
+                ..Request::new(&format!("SELECT c FROM k.t WHERE a = {key}"))
+            };
+            for node in [0, 2] {
+                let (rows, _) = rows_of(world.query(node, 0, &request).expect("the other replicas have it"));
+                assert_eq!(rows, [[Some(key.to_be_bytes().to_vec())]], "{end}: no hole");
+            }
+        }
+        for _ in 0..LOOKS_MAX {
+            if !told(&mut world, 1).is_empty() {
+                world.wait(A_WHILE);
+            }
+        }
+        assert_eq!(told(&mut world, 1), Vec::<Vec<Option<Vec<u8>>>>::new(), "{end}");
+        assert_eq!(files(&world, 1, true).len(), 1, "{end}");
+        for key in 0..ROWS {
+            assert_eq!(stored(&mut world, 1, "t", key).0, 1, "{end}: key {key} on the node alone");
+        }
+        world.crash(1);
+        world.restart(1, &ALL);
+        assert_eq!(told(&mut world, 1), Vec::<Vec<Option<Vec<u8>>>>::new(), "{end}");
+        assert_eq!(count(&mut world, 1, Consistency::All), ROWS as usize);
+    }
+}
+
+#[test]
+fn an_index_whose_sstable_cannot_be_opened_is_built_again() {
+    let mut world = world();
+    damage_while_down(&mut world, 1, "-Statistics.db", true);
+    assert_eq!(told(&mut world, 1), Vec::<Vec<Option<Vec<u8>>>>::new());
+    world.wait(A_WHILE);
+    for again in [false, true] {
+        for key in 0..ROWS {
+            let text = format!("SELECT a FROM k.t WHERE c = {key}");
+            let request = Request { consistency: Consistency::All, ..Request::new(&text) };
+            assert_eq!(rows_of(world.query(1, 0, &request).expect("read")).0.len(), 1, "{again} {key}");
+        }
+        world.crash(1);
+        world.restart(1, &ALL);
+    }
 }

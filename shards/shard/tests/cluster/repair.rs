@@ -1,9 +1,10 @@
 //! Repair: replicas that differ become equal, each asked alone.
 
+use super::network::Fault;
 use super::reads::{ALL, configured, write_on};
 use super::replicas::stored;
 use super::world::{Request, World, address, rows_of};
-use model::{Failure, TokenRange};
+use model::{Consistency, Failure, TokenRange};
 use shard::{HintChange, RepairAction, RepairOrder, RepairOutcome, RepairTerms, Shard, Verb};
 use std::time::Duration;
 
@@ -359,6 +360,47 @@ fn p7_a_hint_that_waits_holds_a_proof_of_repair_back() {
         assert_eq!(compacted(&mut world, node, "t"), 0, "node {node} may forget it");
     }
     assert_eq!(contents(&mut world, "t", 1..2).concat().iter().map(|(rows, _)| *rows).sum::<u32>(), 0);
+}
+
+#[test]
+fn p7_a_logged_batch_that_waits_holds_a_proof_of_repair_back() {
+    let options = " AND read_repair = 'NONE' AND speculative_retry = 'NEVER' AND tombstone_gc = {'mode': 'repair', \
+                   'propagation_delay_in_seconds': '0'}";
+    let four = [0, 1, 2, 3];
+    let mut world = configured(&[1, 1, 1, 1], options, |_| {});
+    // No replica but the coordinator gets what is in the batch, which two others keep.
+    world.network.lost.borrow_mut().insert(Verb::Mutation);
+    let text = "BEGIN BATCH INSERT INTO k.t (a, b, c) VALUES (1, 1, 1); INSERT INTO k.t (a, b, c) VALUES (2, 1, 1); \
+                APPLY BATCH";
+    let batch = Request { consistency: Consistency::All, ..Request::new(text) };
+    world.query(0, 0, &batch).expect_err("too late for the client");
+    let batched = now(&mut world);
+    world.network.lost.borrow_mut().clear();
+    let kept = "SELECT id FROM system.batches";
+    let keeps = four.map(|node| rows_of(world.query(node, 0, &Request::new(kept)).expect("read")).0.len());
+    let without = (1..4).find(|node| keeps[*node] == 0).expect("a node that does not keep it");
+    assert_eq!(keeps.iter().sum::<usize>(), 2, "{keeps:?}");
+    for key in [1, 2] {
+        let text = format!("DELETE FROM k.t WHERE a = {key}");
+        let deletion = Request { consistency: Consistency::All, ..Request::new(&text) };
+        world.query(0, 0, &deletion).expect("deleted");
+    }
+    // What the batch has still waits for this node, and would come to it after the deletions are forgotten.
+    world.network.faults.borrow_mut().insert((address(without), Verb::Mutation), Fault::Lost);
+    world.wait(Duration::from_secs(120));
+    let second = prove(&mut world, 0, "t").expect("a proof");
+    assert!(second <= batched, "{second} {batched}");
+    for node in four {
+        assert_eq!(compacted(&mut world, node, "t"), 1, "node {node} keeps the deletions");
+    }
+    world.network.faults.borrow_mut().clear();
+    world.wait(Duration::from_secs(60));
+    let second = prove(&mut world, 0, "t").expect("a proof");
+    assert!(second > batched, "{second} {batched}");
+    for node in four {
+        assert_eq!(compacted(&mut world, node, "t"), 0, "node {node} may forget them");
+        assert_eq!([1, 2].map(|key| stored(&mut world, node, "t", key).0), [0, 0]);
+    }
 }
 
 #[test]

@@ -252,13 +252,16 @@ impl Compactor {
         let in_memory = std::iter::once(&state.memtable).chain(&state.view.flushing);
         let in_memory = in_memory.filter(|memtable| !memtable.read().partitions.is_empty()).count();
         // Memtables do not keep their smallest timestamp. Foreign SSTables and those of other sets are no candidates,
-        // but deletions in candidates may shadow data in them.
+        // but deletions in candidates may shadow data in them, as in those that could not be opened.
         let others = state.view.sstables.iter().filter(|sstable| !is_one(sstable));
         let oldest_other = others.map(|sstable| sstable.reader.metadata().statistics.min_timestamp).min();
         let moment = Moment {
             now,
             gc_before: gc_before.earliest(),
-            memtable_min_timestamp: if in_memory > 0 { Some(i64::MIN) } else { oldest_other },
+            memtable_min_timestamp: match in_memory > 0 || !state.view.unopened.is_empty() {
+                true => Some(i64::MIN),
+                false => oldest_other,
+            },
             flush_bytes: self.flush_bytes.get(),
         };
         (candidates, moment)

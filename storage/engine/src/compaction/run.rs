@@ -169,7 +169,8 @@ impl Compactor {
     /// Durably notes the log intervals of SSTables that leave no output, so that replay does not bring their rows
     /// back.
     async fn keep_purged(&self, directory: &Path, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
-        purged_intervals::add(directory, self.files.shard, self.files.shard_map, gone).await
+        let intervals = gone.iter().flat_map(|sstable| sstable.log_intervals());
+        purged_intervals::add(directory, self.files.shard, self.files.shard_map, intervals).await
     }
 
     /// Writes the outputs, makes them durable and opens them.
@@ -359,6 +360,9 @@ fn max_purgeable(
             contents.partitions.get(&contents.arena, token.prefix(), key).is_some()
         });
         if in_memory {
+            return i64::MIN;
+        }
+        if state.view.unopened.iter().any(|sstable| sstable.may_have_token(token)) {
             return i64::MIN;
         }
         let others = state.view.sstables.iter().filter(|sstable| !inputs.contains(&sstable.number));

@@ -176,7 +176,7 @@ impl Indexes {
         for index in indexes.iter() {
             // With another number of data directories the shard may have written the file to another one.
             let directories = self.files.directories_of(&index.table);
-            let lacks_rows = foreign || self.unusable.borrow().iter().any(|(of, _)| directories.contains(of));
+            let lacks_rows = foreign || self.unusable.borrow().iter().any(|one| directories.contains(&one.directory));
             let mut is_built = false;
             for directory in directories {
                 let path = directory.join(self.built_file());
@@ -194,10 +194,15 @@ impl Indexes {
         Ok(())
     }
 
-    /// Cleans up on shard 0, once every shard has opened its SSTables: removes the files that mark indexes as built
-    /// under another shard map, then SSTables of indexes that no shard can use, then directories of indexes that no
-    /// longer exist.
+    /// Cleans up once every shard has opened its SSTables: removes SSTables of indexes that only this shard would have.
+    /// On shard 0 also removes the files that mark indexes as built under another shard map, then SSTables of indexes
+    /// that no shard can use, then directories of indexes that no longer exist.
     pub(crate) async fn clear_unusable(&self) -> Result<(), Error> {
+        let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
+        let (own, unusable): (Vec<_>, Vec<_>) = unusable.into_iter().partition(|one| one.is_own);
+        for one in own {
+            transaction::delete(&one.directory, |found| *found == one.name).await.map_err(Error::Io)?;
+        }
         if self.files.shard != 0 {
             return Ok(());
         }
@@ -222,9 +227,8 @@ impl Indexes {
         }
         // In this order, because a start under that other map must not take the remaining SSTables for a complete
         // index.
-        let unusable = std::mem::take(&mut *self.unusable.borrow_mut());
-        for (directory, name) in unusable {
-            transaction::delete(&directory, |found| *found == name).await.map_err(Error::Io)?;
+        for one in unusable {
+            transaction::delete(&one.directory, |found| *found == one.name).await.map_err(Error::Io)?;
         }
         for (directory, names) in tables {
             for path in entries(&directory).await? {

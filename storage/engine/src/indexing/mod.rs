@@ -6,15 +6,14 @@ pub(crate) mod lookup;
 use crate::flush::Flusher;
 use crate::memory::MemoryBudget;
 use crate::read::Reader;
+use crate::recovery::load::UnusableSstable;
 use crate::sstables::obsolete_sstables::ObsoleteSstables;
 use crate::sstables::sstable_files::SstableFiles;
 use crate::tables::Tables;
 use model::TableId;
 use runtime::gate::Gate;
-use sstable::Descriptor;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -32,8 +31,8 @@ pub(crate) struct Indexes {
     gate: Gate,
     /// The indexes that are being built.
     building: RefCell<BTreeSet<TableId>>,
-    /// SSTables of indexes that no shard can use, with their directories, until they are removed at the start.
-    unusable: RefCell<Vec<(PathBuf, Descriptor)>>,
+    /// SSTables of indexes that cannot be used, until they are removed at the start.
+    unusable: RefCell<Vec<UnusableSstable>>,
 }
 
 /// What work on indexes needs from the store.
@@ -54,8 +53,8 @@ impl Indexes {
         Indexes { tables, files, reader, memory, flusher, obsolete, gate, building, unusable }
     }
 
-    /// Adds SSTables of indexes that no shard can use.
-    pub(crate) fn add_unusable(&self, unusable: Vec<(PathBuf, Descriptor)>) {
+    /// Adds SSTables of indexes that cannot be used.
+    pub(crate) fn add_unusable(&self, unusable: Vec<UnusableSstable>) {
         self.unusable.borrow_mut().extend(unusable);
     }
 }

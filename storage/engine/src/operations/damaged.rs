@@ -2,7 +2,8 @@
 //!
 //! 1. A read, a compaction or a check that meets bytes that are not what was written marks the SSTable. It goes on
 //!    being served: what needs its damaged bytes fails, so that nothing is missing unnoticed, and compactions leave it
-//!    alone.
+//!    alone. Of one that could not be opened when the node started everything fails that it may have
+//!    ([`crate::sstables::unopened_sstable`]).
 //! 2. [`damaged`] lists such SSTables, each with what is in the way of doing without it.
 //! 3. [`set_aside`] gives its files a second name in a snapshot, durably; then the table has it no more, and the files
 //!    are removed by a transaction.
@@ -18,13 +19,15 @@ use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::repair_set::RepairSet;
 use crate::sstables::sstable_files::SstableFiles;
+use crate::sstables::unopened_sstable::UnopenedSstable;
 use crate::sstables::{obsolete_sstables, purged_intervals};
 use crate::tables::Tables;
 use crate::tables::table_state::TableState;
 use model::token::RingPosition;
 use model::tombstone_gc::GcMode;
-use model::{TableId, TokenRange};
+use model::{TableId, Token, TokenRange};
 use runtime::file::create_dir_all;
+use sstable::statistics::Statistics;
 use sstable::{Component, Descriptor};
 use std::fmt;
 use std::path::PathBuf;
@@ -38,12 +41,16 @@ const CLOCKS_DIFFER_SECONDS: i64 = 3600;
 pub struct DamagedSstable {
     /// The table.
     pub table: TableId,
+    /// The names of its keyspace and of the table; that of an index is TABLE.INDEX.
+    pub names: (String, String),
     /// Its name.
     pub name: Descriptor,
     /// Its Data.db.
     pub file: PathBuf,
     /// A range that has all its keys.
     pub range: TokenRange,
+    /// What keeps it from being opened; `None` if it is open, and only reads of its damaged bytes fail.
+    pub problem: Option<String>,
     /// Why the table cannot do without it, even if other replicas give their rows.
     pub obstacle: Option<Obstacle>,
 }
@@ -86,10 +93,23 @@ pub(crate) fn damaged(tables: &Tables) -> Vec<DamagedSstable> {
             let name = sstable.reader.descriptor().clone();
             found.push(DamagedSstable {
                 table: *table,
+                names: (state.table.keyspace.clone(), state.table.name.clone()),
                 file: sstable.directory.join(name.file_name(Component::Data)),
                 name,
                 range: range_of(sstable),
+                problem: None,
                 obstacle: obstacle(state, sstable, now),
+            });
+        }
+        for sstable in state.view.unopened.iter().filter(|sstable| !sstable.foreign || tables.shard == 0) {
+            found.push(DamagedSstable {
+                table: *table,
+                names: (state.table.keyspace.clone(), state.table.name.clone()),
+                name: sstable.name.clone(),
+                file: sstable.file(),
+                range: sstable.range.clone(),
+                problem: Some(sstable.error().to_string()),
+                obstacle: obstacle_of_unopened(state, sstable, now),
             });
         }
     }
@@ -116,27 +136,69 @@ fn obstacle(state: &TableState, sstable: &OpenSstable, now_in_seconds: i64) -> O
     if matches!(RepairSet::of(sstable), RepairSet::Pending(_)) {
         return Some(Obstacle::SetApart);
     }
-    hides_rows(state, sstable, now_in_seconds).then_some(Obstacle::Tombstones)
+    let deletions = Deletions::of(&sstable.reader.metadata().statistics);
+    let other = |other: &OpenSstable| other.number != sstable.number;
+    hides_rows(state, &deletions, sstable.tokens(), other, now_in_seconds).then_some(Obstacle::Tombstones)
 }
 
-/// Whether it may have deletions that another replica may have forgotten, of what this shard has in other SSTables.
-/// What is in memory is not looked at: the caller has flushed the table since the damage was met.
-fn hides_rows(state: &TableState, sstable: &OpenSstable, now_in_seconds: i64) -> bool {
+fn obstacle_of_unopened(state: &TableState, sstable: &UnopenedSstable, now_in_seconds: i64) -> Option<Obstacle> {
+    let statistics = sstable.statistics.as_ref();
+    if statistics.is_some_and(|statistics| statistics.pending_repair.is_some()) {
+        return Some(Obstacle::SetApart);
+    }
+    let deletions = statistics.map_or_else(|| Deletions::unknown(state.table.id), Deletions::of);
+    hides_rows(state, &deletions, sstable.tokens(), |_| true, now_in_seconds).then_some(Obstacle::Tombstones)
+}
+
+/// What is known of the deletions in an SSTable.
+struct Deletions {
+    /// Whether there may be any.
+    some: bool,
+    /// The earliest second at which one was made.
+    made_from: i64,
+    /// The largest timestamp.
+    max_timestamp: i64,
+}
+
+impl Deletions {
+    fn of(statistics: &Statistics) -> Deletions {
+        Deletions {
+            some: !statistics.tombstones.is_empty(),
+            made_from: i64::from(statistics.min_local_deletion_time),
+            max_timestamp: statistics.max_timestamp,
+        }
+    }
+
+    /// What an SSTable of a table may have, of which nothing can be read: none is older than the table.
+    fn unknown(table: TableId) -> Deletions {
+        let created = table.uuid().get_timestamp().map(|timestamp| timestamp.to_unix().0 as i64);
+        Deletions { some: true, made_from: created.unwrap_or(i64::MIN), max_timestamp: i64::MAX }
+    }
+}
+
+/// Whether an SSTable with such deletions and tokens may have some that another replica may have forgotten, of what
+/// this shard has in `others`. What is in memory is not looked at: the caller has flushed the table since the damage
+/// was met.
+fn hides_rows(
+    state: &TableState,
+    deletions: &Deletions,
+    (first, last): (Token, Token),
+    is_other: impl Fn(&OpenSstable) -> bool,
+    now_in_seconds: i64,
+) -> bool {
     let forgotten_before = match state.table.options.tombstone_gc.mode {
         GcMode::Disabled => return false,
         GcMode::Timeout => state.gc_before(now_in_seconds).latest().saturating_add(CLOCKS_DIFFER_SECONDS),
         // Another replica may know of a later repair.
         GcMode::Repair | GcMode::Immediate => i64::MAX,
     };
-    let statistics = &sstable.reader.metadata().statistics;
-    if statistics.tombstones.is_empty() || i64::from(statistics.min_local_deletion_time) >= forgotten_before {
+    if !deletions.some || deletions.made_from >= forgotten_before {
         return false;
     }
-    let may_be_hidden = |min_timestamp: i64| min_timestamp <= statistics.max_timestamp;
-    let (first, last) = sstable.tokens();
+    let may_be_hidden = |min_timestamp: i64| min_timestamp <= deletions.max_timestamp;
     state.view.sstables.iter().any(|other| {
         let (other_first, other_last) = other.tokens();
-        other.number != sstable.number
+        is_other(other)
             && first <= other_last
             && other_first <= last
             && may_be_hidden(other.reader.metadata().statistics.min_timestamp)
@@ -163,7 +225,9 @@ pub(crate) async fn set_aside(
         let mut served = tables.get(&table)?.view.sstables.iter();
         served.find(|sstable| sstable.reader.descriptor() == name && sstable.suspect.get() && !sstable.foreign).cloned()
     };
-    let Some(gone) = find() else { return Ok(None) };
+    let Some(gone) = find() else {
+        return set_aside_unopened(tables, files, table, name, tag).await;
+    };
     let sources = files.directories_of(&description);
     let targets = snapshot::directories(&files.data, &description, tag);
     let Some((source, target)) = sources.iter().zip(&targets).find(|(source, _)| **source == gone.directory) else {
@@ -172,7 +236,7 @@ pub(crate) async fn set_aside(
     create_dir_all(target).await.map_err(Error::Io)?;
     snapshot::link_named(source, target, &[name].into_iter().collect()).await?;
     let own = files.make_directory(&description, files.shard).await?;
-    purged_intervals::add(&own, files.shard, files.shard_map, std::slice::from_ref(&gone)).await?;
+    purged_intervals::add(&own, files.shard, files.shard_map, gone.log_intervals()).await?;
     // The table may have been truncated or dropped meanwhile, or its schema changed.
     let Some(gone) = find() else { return Ok(None) };
     if let Some(state) = tables.borrow_mut().get_mut(&table) {
@@ -180,5 +244,46 @@ pub(crate) async fn set_aside(
     }
     compactor.want(table);
     obsolete_sstables::remove(&gone.directory.clone(), vec![gone]).await?;
+    Ok(Some(name.file_name(Component::Data)))
+}
+
+/// [`set_aside`] of an SSTable that could not be opened. Of one that several shards have, shard 0 keeps and removes the
+/// files.
+async fn set_aside_unopened(
+    tables: &Tables,
+    files: &SstableFiles,
+    table: TableId,
+    name: &Descriptor,
+    tag: &str,
+) -> Result<Option<String>, Error> {
+    let description = tables.description(table)?;
+    let find = || tables.borrow().get(&table)?.view.unopened.iter().find(|sstable| sstable.name == *name).cloned();
+    let Some(gone) = find() else { return Ok(None) };
+    let forget = || {
+        if let Some(state) = tables.borrow_mut().get_mut(&table) {
+            state.view = Rc::new(state.view.without_unopened(&gone));
+        }
+    };
+    if gone.foreign && files.shard != 0 {
+        forget();
+        return Ok(None);
+    }
+    let sources = files.directories_of(&description);
+    let targets = snapshot::directories(&files.data, &description, tag);
+    let Some((source, target)) = sources.iter().zip(&targets).find(|(source, _)| **source == gone.directory) else {
+        return Ok(None);
+    };
+    create_dir_all(target).await.map_err(Error::Io)?;
+    snapshot::link_named(source, target, &[name].into_iter().collect()).await?;
+    if let Some(coverage) = gone.coverage.as_ref().filter(|_| !gone.foreign) {
+        let own = files.make_directory(&description, files.shard).await?;
+        purged_intervals::add(&own, files.shard, files.shard_map, coverage.intervals.iter().copied()).await?;
+    }
+    // The table may have been truncated or dropped meanwhile.
+    if find().is_none() {
+        return Ok(None);
+    }
+    forget();
+    obsolete_sstables::remove_unopened(&gone).await?;
     Ok(Some(name.file_name(Component::Data)))
 }

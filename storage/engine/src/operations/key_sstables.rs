@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::sstables::open_sstable::OpenSstable;
 use crate::tables::Tables;
 use model::fragment::{Cursor, FragmentStep};
-use model::query::Slice;
+use model::query::{Partitions, Slice};
 use model::{DecoratedKey, TableId};
 use sstable::Component;
 use std::path::PathBuf;
@@ -25,6 +25,7 @@ pub(crate) async fn sstables_with(
     if !tables.owns(table, key.token) {
         return Ok(found);
     }
+    view.check_opened(&Partitions::Key(key.clone()))?;
     for sstable in &view.sstables {
         let (first, last) = sstable.tokens();
         let near = first <= key.token && key.token <= last && sstable.reader.may_contain(&key.key);

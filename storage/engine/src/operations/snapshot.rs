@@ -132,7 +132,9 @@ async fn link_sstables(
     let sources = files.directories_of(&memtable.table());
     for (source, target) in sources.iter().zip(targets) {
         let within = view.sstables.iter().filter(|sstable| sstable.directory == *source);
-        let named: HashSet<&Descriptor> = within.map(|sstable| sstable.reader.descriptor()).collect();
+        let unopened = view.unopened.iter().filter(|sstable| sstable.directory == *source);
+        let unopened = unopened.map(|sstable| &sstable.name);
+        let named: HashSet<&Descriptor> = within.map(|sstable| sstable.reader.descriptor()).chain(unopened).collect();
         if named.is_empty() {
             continue;
         }

@@ -72,6 +72,13 @@ pub(crate) async fn verify(
 ) -> Result<Option<Invalid>, Error> {
     let (memtable, view) = tables.readable(table)?;
     let description = memtable.table().clone();
+    if let Some(sstable) = view.unopened.iter().find(|sstable| !sstable.foreign || tables.shard == 0) {
+        let error = sstable.error();
+        if asked.invokes_policy {
+            faults.note(&error);
+        }
+        return Ok(Some(Invalid { file: sstable.file(), text: error.to_string() }));
+    }
     for sstable in view.sstables.iter().filter(|sstable| !sstable.foreign || tables.shard == 0) {
         let descriptor = sstable.reader.descriptor();
         let file = sstable.directory.join(descriptor.file_name(Component::Data));

@@ -58,6 +58,7 @@ impl Reader {
         sink: &mut dyn RowSink,
         tap: T,
     ) -> Result<ReadEnd, Error> {
+        view.check_opened(&command.partitions)?;
         if !sources::beside_memtable(memtable, view, command) {
             return memory::read(memtable, command, &self.scratch, sink, tap).await;
         }
@@ -80,6 +81,9 @@ impl Reader {
         tap: T,
     ) -> Option<Result<ReadEnd, Error>> {
         let Partitions::Key(key) = &command.partitions else { return None };
+        if let Err(error) = view.check_opened(&command.partitions) {
+            return Some(Err(error));
+        }
         if !sources::beside_memtable(memtable, view, command) {
             return memory::read_now(memtable, command, &self.scratch, sink, tap).map(Ok);
         }

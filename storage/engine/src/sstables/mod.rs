@@ -17,4 +17,5 @@ pub(crate) mod sstable_scan;
 pub(crate) mod sstable_writer;
 pub mod transaction;
 pub(crate) mod truncation_lists;
+pub(crate) mod unopened_sstable;
 pub(crate) mod view;

@@ -6,6 +6,7 @@
 
 use super::open_sstable::OpenSstable;
 use super::transaction::{self, Transaction, TransactionKind};
+use super::unopened_sstable::UnopenedSstable;
 use super::view::View;
 use super::{sstable_id, truncation_lists};
 use crate::error::Error;
@@ -26,11 +27,12 @@ pub(crate) const RETIRE_WAIT: Duration = Duration::from_millis(100);
 pub(crate) struct ObsoleteSstables {
     shard: u16,
     by_table: RefCell<HashMap<TableId, Vec<Rc<OpenSstable>>>>,
+    unopened: RefCell<HashMap<TableId, Vec<Rc<UnopenedSstable>>>>,
 }
 
 impl ObsoleteSstables {
     pub(crate) fn new(shard: u16) -> ObsoleteSstables {
-        ObsoleteSstables { shard, by_table: RefCell::default() }
+        ObsoleteSstables { shard, by_table: RefCell::default(), unopened: RefCell::default() }
     }
 
     /// Keeps all SSTables of a table that is being dropped or truncated until [`ObsoleteSstables::remove`].
@@ -38,6 +40,12 @@ impl ObsoleteSstables {
         if !view.sstables.is_empty() {
             self.by_table.borrow_mut().entry(table).or_default().extend(view.sstables.iter().cloned());
         }
+        view.unopened.iter().for_each(|sstable| self.keep_unopened(table, sstable.clone()));
+    }
+
+    /// Keeps one SSTable that could not be opened until [`ObsoleteSstables::remove`].
+    pub(crate) fn keep_unopened(&self, table: TableId, sstable: Rc<UnopenedSstable>) {
+        self.unopened.borrow_mut().entry(table).or_default().push(sstable);
     }
 
     /// Keeps one SSTable until [`ObsoleteSstables::remove`].
@@ -47,7 +55,9 @@ impl ObsoleteSstables {
 
     /// The tables and indexes that have obsolete SSTables.
     pub(crate) fn tables(&self) -> Vec<TableId> {
-        self.by_table.borrow().keys().copied().collect()
+        let all: BTreeSet<TableId> =
+            self.by_table.borrow().keys().chain(self.unopened.borrow().keys()).copied().collect();
+        all.into_iter().collect()
     }
 
     /// The indexes of a table that have obsolete SSTables.
@@ -66,6 +76,10 @@ impl ObsoleteSstables {
 
     /// Removes the files of a table's obsolete SSTables. The drop or truncation must be durable.
     pub(crate) async fn remove(&self, table: TableId) -> Result<(), Error> {
+        let unopened = self.unopened.borrow_mut().remove(&table).unwrap_or_default();
+        for sstable in unopened.iter().filter(|sstable| !sstable.foreign || self.shard == 0) {
+            remove_unopened(sstable).await?;
+        }
         let gone = self.by_table.borrow_mut().remove(&table).unwrap_or_default();
         // Foreign SSTables, which all shards serve, are removed by shard 0.
         let gone: Vec<_> = gone.into_iter().filter(|sstable| !sstable.foreign || self.shard == 0).collect();
@@ -85,6 +99,17 @@ pub(crate) async fn remove(directory: &Path, sstables: Vec<Rc<OpenSstable>>) -> 
     let transaction = commit_removal(directory, &sstables).await?;
     retire(sstables, transaction);
     Ok(())
+}
+
+/// Removes an SSTable that could not be opened and that no view has, in one transaction.
+pub(crate) async fn remove_unopened(sstable: &UnopenedSstable) -> Result<(), Error> {
+    let mut transaction = Transaction::new(&sstable.directory, TransactionKind::Truncate, sstable_id::time_uuid());
+    let millis = runtime::wall_micros() as u64 / 1000;
+    transaction.remove(&sstable.directory, &sstable.name, millis, sstable.files);
+    transaction.commit(millis).await?;
+    let places = [(sstable.directory.clone(), sstable.name.clone())];
+    transaction::delete_all(&places).await.map_err(Error::Io)?;
+    transaction.finish().await
 }
 
 /// Durably records that SSTables will be removed.

@@ -21,14 +21,15 @@ use sstable::reader::{ComponentBytes, Reader};
 use sstable::sidecar::Sidecar;
 use sstable::statistics::ClusteringBounds;
 use sstable::trie::TAIL_BYTES_MAX;
-use sstable::{BlockId, Component, Descriptor};
+use sstable::{BlockId, Component, Descriptor, Problem};
 use std::cell::{Cell, OnceCell};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 
 /// The longest component that may be read into memory as a whole, bytes.
-const HELD_BYTES_MAX: usize = 1 << 30;
+pub(super) const HELD_BYTES_MAX: usize = 1 << 30;
 
 /// An open SSTable.
 pub(crate) struct OpenSstable {
@@ -106,6 +107,13 @@ impl OpenSstable {
             false => Bytes::new(),
         };
         if let Some(sidecar) = &sidecar {
+            let listed = sidecar.components.iter().map(|pages| pages.component);
+            if let Some(missing) = listed.into_iter().find(|component| {
+                !matches!(component, Component::Filter | Component::Summary | Component::Digest | Component::Toc)
+                    && !components.contains(component)
+            }) {
+                return Err(opening.failed(missing, io::ErrorKind::NotFound.into()));
+            }
             let held = [
                 (Component::Statistics, Some(&statistics)),
                 (Component::CompressionInfo, compression_info.as_ref()),
@@ -369,7 +377,12 @@ impl OpenSstable {
 
 /// The bytes `from..to` of a file, fewer if it ends before, in `buffer` if there is room; `from` is a multiple of a
 /// page.
-async fn read_range(file: &File, buffer: Option<AlignedBuf>, from: u64, to: u64) -> std::io::Result<AlignedBuf> {
+pub(super) async fn read_range(
+    file: &File,
+    buffer: Option<AlignedBuf>,
+    from: u64,
+    to: u64,
+) -> std::io::Result<AlignedBuf> {
     let wanted = to.saturating_sub(from) as usize;
     let padded = wanted.max(1).next_multiple_of(ALIGNMENT);
     let large = buffer.filter(|buffer| padded <= buffer.capacity());
@@ -397,7 +410,17 @@ impl OpeningFiles<'_> {
     }
 
     async fn required(&self, component: Component) -> Result<Vec<u8>, Error> {
-        read_small(&self.path(component), HELD_BYTES_MAX).await.map_err(Error::Io)
+        read_small(&self.path(component), HELD_BYTES_MAX).await.map_err(|error| self.failed(component, error))
+    }
+
+    /// The error of a call on a component: that it is missing is damage.
+    fn failed(&self, component: Component, error: io::Error) -> Error {
+        match error.kind() {
+            io::ErrorKind::NotFound => {
+                self.bad(sstable::Error::new(self.descriptor, component, 0, Problem::Invalid("there")))
+            }
+            _ => Error::Io(error),
+        }
     }
 
     async fn optional(&self, component: Component) -> Result<Option<Vec<u8>>, Error> {
@@ -408,7 +431,8 @@ impl OpeningFiles<'_> {
     }
 
     async fn file(&self, component: Component) -> Result<(File, u64), Error> {
-        let file = File::open(&self.path(component), OpenOptions::default()).await.map_err(Error::Io)?;
+        let opened = File::open(&self.path(component), OpenOptions::default()).await;
+        let file = opened.map_err(|error| self.failed(component, error))?;
         let len = file.len().await.map_err(Error::Io)?;
         Ok((file, len))
     }

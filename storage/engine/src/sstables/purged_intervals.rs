@@ -11,14 +11,12 @@
 
 use super::directory::name_of;
 use super::log_coverage::LogCoverage;
-use super::open_sstable::OpenSstable;
 use crate::commitlog::position::LogPosition;
 use crate::error::Error;
 use model::ShardMap;
 use runtime::file::{read_small, remove, replace_small};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::rc::Rc;
 
 /// Longest file, in bytes. If a file would become longer, the oldest intervals are dropped.
 const FILE_BYTES_MAX: usize = 1 << 20;
@@ -75,15 +73,19 @@ fn decode(bytes: &[u8]) -> Option<LogCoverage> {
     Some(LogCoverage { shard: number(2)?, map, intervals: intervals.collect::<Option<_>>()? })
 }
 
-/// Durably notes which log records the SSTables in `gone` held. Called before their removal if a compaction leaves no
-/// output.
-pub(crate) async fn add(directory: &Path, shard: u16, map: ShardMap, gone: &[Rc<OpenSstable>]) -> Result<(), Error> {
+/// Durably notes which log records SSTables held. Called before their removal if a compaction leaves no output.
+pub(crate) async fn add(
+    directory: &Path,
+    shard: u16,
+    map: ShardMap,
+    gone: impl Iterator<Item = (LogPosition, LogPosition)>,
+) -> Result<(), Error> {
     let path = path_of(directory, shard);
     let mut intervals = match read(&path).await? {
         Some(before) if before.map == map => before.intervals,
         _ => Vec::new(),
     };
-    intervals.extend(gone.iter().flat_map(|sstable| sstable.log_intervals()));
+    intervals.extend(gone);
     intervals.sort();
     intervals.dedup();
     // The oldest intervals are of segments that are gone by now.

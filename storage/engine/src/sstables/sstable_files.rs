@@ -122,6 +122,11 @@ impl SstableFiles {
         Ok(options)
     }
 
+    /// Whether a start goes on without SSTables that cannot be opened, if other nodes have their rows.
+    pub(crate) fn opens_without_damaged(&self) -> bool {
+        self.options.opens_without_damaged
+    }
+
     /// The thresholds beyond which partitions and collections are logged when they are written.
     pub(crate) fn logged_thresholds(&self) -> LoggedThresholds {
         self.options.logged

@@ -38,6 +38,13 @@ impl Store {
         }
     }
 
+    /// Sets whether other nodes have the rows of a table, if it is known, too; they do not unless this says so.
+    pub fn set_replicated(&self, table: TableId, replicated: bool) {
+        if let Some(state) = self.parts.tables.borrow_mut().get_mut(&table) {
+            state.replicated = replicated;
+        }
+    }
+
     fn add_description(&self, table: Arc<Table>, home: Home) {
         let parts = &self.parts;
         parts.flusher.set_period(table.id, table.options.memtable_flush_period_in_ms);

@@ -214,8 +214,8 @@ impl Store {
         let _compaction = parts.compactor.turn.acquire(1).await;
         let (_, view) = parts.tables.readable(table)?;
         let obsolete = parts.obsolete.of(table);
-        let known = view.sstables.iter().chain(&obsolete);
-        Ok(known.map(|sstable| sstable.reader.descriptor().clone()).collect())
+        let known = view.sstables.iter().chain(&obsolete).map(|sstable| sstable.reader.descriptor());
+        Ok(known.chain(view.unopened.iter().map(|sstable| &sstable.name)).cloned().collect())
     }
 
     /// A place in this shard's log for what is imported: behind every truncation so far and before all to come.

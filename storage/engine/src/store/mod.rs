@@ -159,6 +159,9 @@ impl Store {
     pub async fn load(&self, truncations: &[(TableId, Truncation)]) -> Result<(), Error> {
         let StoreParts { tables, files, log, obsolete, indexes, .. } = &*self.parts;
         let loaded = Loader { tables, files, log, obsolete }.load(truncations).await?;
+        for error in &loaded.unopened {
+            self.parts.faults.note(error);
+        }
         indexes.add_unusable(loaded.unusable);
         for table in loaded.bases {
             indexes.load_built(table).await?;

@@ -42,7 +42,9 @@ impl Store {
         let parts = &self.parts;
         let (mut memtable, view) = parts.tables.readable(command.table)?;
         let of_set = view.sstables.iter().filter(|sstable| RepairSet::of(sstable) == set);
-        let mut chosen = View { flushing: Vec::new(), sstables: of_set.cloned().collect() };
+        // The set of one that could not be opened is not known.
+        let unopened = view.unopened.clone();
+        let mut chosen = View { flushing: Vec::new(), sstables: of_set.cloned().collect(), unopened };
         match set {
             RepairSet::Unrepaired => chosen.flushing = view.flushing.clone(),
             _ => {

@@ -21,6 +21,8 @@ pub(crate) struct TableState {
     pub(crate) home: Home,
     /// Whether writes go to the log: the `durable_writes` of the keyspace.
     pub(crate) durable_writes: bool,
+    /// Whether other nodes have its rows too.
+    pub(crate) replicated: bool,
     pub(crate) memtable: Rc<Memtable>,
     /// What lies beside the active memtable.
     pub(crate) view: Rc<View>,
@@ -68,6 +70,7 @@ impl TableState {
             table,
             home,
             durable_writes: true,
+            replicated: false,
             memtable,
             view: Rc::default(),
             pending: VecDeque::new(),

@@ -22,6 +22,7 @@ use crate::tables::Tables;
 use crate::tables::size_estimates::part_within;
 use model::fragment::{Fragment, FragmentStep};
 use model::merge::Merge;
+use model::query::Partitions;
 use model::token::RingPosition;
 use model::{Table, TableId, TokenRange};
 use runtime::buffer::ALIGNMENT;
@@ -116,6 +117,9 @@ fn overlapping(tables: &Tables, table: TableId, ranges: &[TokenRange], whole: bo
     let states = tables.borrow();
     let state = states.get(&table).ok_or(Error::UnknownTable(table))?;
     let mut found = Vec::new();
+    for range in ranges {
+        state.view.check_opened(&Partitions::Range(range.clone()))?;
+    }
     for sstable in &state.view.sstables {
         let (first, last) = sstable.tokens();
         let part: f64 = ranges.iter().map(|range| part_within(range, first, last)).sum();
