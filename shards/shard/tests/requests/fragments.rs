@@ -1,6 +1,6 @@
 //! Reads of a node that answer with digests and fragments.
 
-use crate::world::World;
+use crate::world::{World, plain};
 use cql::plan::Selector;
 use model::digest::Digest;
 use model::query::{Partitions, ReadCommand, ReadEnd};
@@ -91,6 +91,32 @@ fn shaped_fragments_of_all_cores_are_the_rows_that_clients_get() {
         reconciled(&shard, &request).await
     });
     assert_eq!((found.0.len(), found.1), (bytes, ReadEnd::Exhausted));
+}
+
+#[test]
+fn all_rows_of_a_read_have_the_static_cells_of_its_first_round() {
+    let mut world = node(1);
+    world.on(0, |shard, session| async move {
+        let (table, request) = (table(&shard), request(&table(&shard), key(3)));
+        let expected = shard.read_digests(&request).await.expect("rows").remove(0).rows;
+        let mut sink = RowBlockSink::new(Partitioner::Murmur3, &table, &request);
+        let mut read = ReconcilingRead::new(request.command.clone());
+        for round in 1.. {
+            let asked = FragmentRequest { command: read.command().clone(), bytes_max: 300 };
+            let blocks = shard.read_fragments(&asked).await.expect("fragments");
+            if let Some(end) = read.take(&table, &blocks, &mut sink) {
+                assert!(round > 2, "several rounds");
+                let found = sink.finish(end);
+                assert_eq!((found.block.bytes, found.end), (expected.block.bytes, expected.end));
+                return;
+            }
+            let text = match round {
+                1 => "UPDATE f.t USING TIMESTAMP 500 SET s = 'later' WHERE k = 3",
+                _ => "DELETE s FROM f.t USING TIMESTAMP 501 WHERE k = 3",
+            };
+            shard.query(&session, text, &plain()).await.expect("written");
+        }
+    });
 }
 
 /// The digest of the whole table.

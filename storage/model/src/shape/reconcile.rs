@@ -9,7 +9,8 @@
 //! A partition that a replica cut at its PER PARTITION LIMIT has a frontier of its own: where the limit is not reached
 //! before it, the read goes on there.
 //!
-//! Invariants: every round gets behind at least one row, or behind a range marker or partition without rows.
+//! Invariants: every round gets behind at least one row, or behind a range marker or partition without rows; all rows of
+//! a partition have the static cells that its first round saw.
 
 use super::live::{live_cells, recycle};
 use super::progress::{Reached, ReadProgress};
@@ -30,12 +31,14 @@ pub struct ReconcilingRead {
     command: ReadCommand,
     /// Whether earlier rounds saw a live row of the partition in which the read goes on.
     seen_live: bool,
+    /// The static row of that partition, as the round saw it that began it; `None` if the read goes on with another one.
+    static_row: Option<Vec<u8>>,
 }
 
 impl ReconcilingRead {
     /// A read of `command` that has not begun.
     pub fn new(command: ReadCommand) -> ReconcilingRead {
-        ReconcilingRead { command, seen_live: false }
+        ReconcilingRead { command, seen_live: false, static_row: None }
     }
 
     /// What every replica is asked for next.
@@ -57,19 +60,24 @@ impl ReconcilingRead {
         let Some(partitioner) = answers.first().map(|first| first.borrow().partitioner()) else {
             return Some(ReadEnd::Exhausted);
         };
-        let seen = self.seen_live;
+        let resumed = Resumed { seen_live: self.seen_live, static_row: self.static_row.take() };
         let shaped = match answers {
-            [only] => shape(FragmentBlockCursor::new(only.borrow()), partitioner, frontier, table, seen, &mut progress),
+            [only] => {
+                shape(FragmentBlockCursor::new(only.borrow()), partitioner, frontier, table, resumed, &mut progress)
+            }
             _ => {
                 let cursors = answers.iter().map(|block| FragmentBlockCursor::new(block.borrow())).collect();
                 let merge = Merge::new(partitioner, cursors, reversed).with_keys(EqualKeys::of(table));
-                shape(MergedBlocks { merge, reversed }, partitioner, frontier, table, seen, &mut progress)
+                shape(MergedBlocks { merge, reversed }, partitioner, frontier, table, resumed, &mut progress)
             }
         };
         let (given, visits, seen_live) = (progress.given, progress.visits, progress.seen_live);
         let resume = match shaped {
             Shaped::Ended(end) => return Some(end),
-            Shaped::Frontier(resume) => resume,
+            Shaped::Frontier(resume, static_row) => {
+                self.static_row = static_row;
+                resume
+            }
         };
         // A read that has given all its rows, or made all its visits, has ended.
         let command = &mut self.command;
@@ -169,18 +177,26 @@ impl<'b> Fragments<'b> for MergedBlocks<'b> {
 /// How far the shaping of a round came.
 enum Shaped {
     Ended(ReadEnd),
-    /// To the place behind which the blocks do not know everything.
-    Frontier(Resume),
+    /// To the place behind which the blocks do not know everything; with the static row of the partition that it is in,
+    /// if that has begun.
+    Frontier(Resume, Option<Vec<u8>>),
 }
 
-/// Shapes the partitions of the blocks. `seen_live`: whether a live row of the partition was seen in which the read
-/// resumes.
+/// What earlier rounds know of the partition in which the read resumes.
+struct Resumed {
+    /// Whether a live row of it was seen.
+    seen_live: bool,
+    /// See [`ReconcilingRead::static_row`].
+    static_row: Option<Vec<u8>>,
+}
+
+/// Shapes the partitions of the blocks.
 fn shape<'b>(
     mut fragments: impl Fragments<'b>,
     partitioner: Partitioner,
     frontier: Option<Position>,
     table: &Table,
-    seen_live: bool,
+    mut resumed: Resumed,
     progress: &mut ReadProgress<'_>,
 ) -> Shaped {
     let command = progress.command;
@@ -192,14 +208,16 @@ fn shape<'b>(
         if frontier.as_ref().is_some_and(|frontier| frontier.key < key) {
             break;
         }
-        let resumed = command.resume.as_ref().is_some_and(|resume| resume.key == key && resume.comparable.is_some());
-        progress.begin_partition(resumed);
-        progress.seen_live |= resumed && seen_live;
+        let resumes = command.resume.as_ref().is_some_and(|resume| resume.key == key && resume.comparable.is_some());
+        progress.begin_partition(resumes);
+        progress.seen_live |= resumes && resumed.seen_live;
+        let static_row = resumed.static_row.take().filter(|_| resumes);
         let known_until = fragments.known_until();
-        match shape_partition(&mut fragments, known_until, table, progress, &mut room) {
+        match shape_partition(&mut fragments, known_until, table, static_row, progress, &mut room) {
             None => {
                 let position = Position { key, comparable: known_until.map(Into::into) };
-                return Shaped::Frontier(Resume { position, partition_rows: progress.partition_rows });
+                let resume = Resume { position, partition_rows: progress.partition_rows };
+                return Shaped::Frontier(resume, Some(room.static_row));
             }
             Some(Reached::Stopped) => return Shaped::Ended(ReadEnd::Stopped),
             Some(Reached::Paused) => return Shaped::Ended(progress.paused(key)),
@@ -221,7 +239,7 @@ fn shape<'b>(
         Some(Position { key, comparable }) => {
             // No more rows of a partition that was left are asked for.
             let comparable = comparable.filter(|_| last.as_ref() != Some(&key));
-            Shaped::Frontier(Resume { position: Position { key, comparable }, partition_rows: 0 })
+            Shaped::Frontier(Resume { position: Position { key, comparable }, partition_rows: 0 }, None)
         }
     }
 }
@@ -233,12 +251,13 @@ struct PartitionRoom {
     cells: super::live::LiveCells<'static>,
 }
 
-/// Gives the live rows of the partition that the fragments are at the start of. `None`: all that is known was given,
-/// and there may be more.
+/// Gives the live rows of the partition that the fragments are at the start of, with `static_row` if an earlier round
+/// has begun it. `None`: all that is known was given, and there may be more.
 fn shape_partition<'b>(
     fragments: &mut impl Fragments<'b>,
     known_until: Option<&[u8]>,
     table: &Table,
+    static_row: Option<Vec<u8>>,
     progress: &mut ReadProgress<'_>,
     room: &mut PartitionRoom,
 ) -> Option<Reached> {
@@ -259,6 +278,9 @@ fn shape_partition<'b>(
             room.static_row.extend_from_slice(row.blob());
         }
         more = fragments.step();
+    }
+    if let Some(static_row) = static_row {
+        room.static_row = static_row;
     }
     let scratch = std::mem::take(&mut room.cells);
     let (mut row_room, mut statics) = (scratch.row, recycle(scratch.statics));
