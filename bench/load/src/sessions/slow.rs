@@ -67,15 +67,24 @@ impl Slow {
             while !is_stopped.get() {
                 let lasted = match readers {
                     true => match crowd.reopen().await {
-                        Ok(session) => Ok(read(session, &query, &is_stopped, &taken).await),
+                        Ok(session) => {
+                            read(session, &query, &is_stopped, &taken).await;
+                            Ok(())
+                        }
                         Err(text) => Err(text),
                     },
                     false if number.is_multiple_of(2) => match crowd.reopen().await {
-                        Ok(session) => Ok(write_request(session, &query, &is_stopped).await),
+                        Ok(session) => {
+                            write_request(session, &query, &is_stopped).await;
+                            Ok(())
+                        }
                         Err(text) => Err(text),
                     },
                     false => match Session::connect(&crowd.next_address()).await {
-                        Ok(stream) => Ok(write_startup(stream, &is_stopped).await),
+                        Ok(stream) => {
+                            write_startup(stream, &is_stopped).await;
+                            Ok(())
+                        }
                         Err(error) => Err(error.to_string()),
                     },
                 };

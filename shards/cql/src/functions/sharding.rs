@@ -16,7 +16,7 @@ pub(super) fn random_shard(count: &[u8], random: [u8; 16]) -> Result<Option<Vec<
     let Some(count) = count_of("random_shard", count)? else { return Ok(None) };
     let [.., a, b, c, d] = random;
     // The upper half of the product is as evenly spread as the random bits are.
-    let chosen = u64::from(u32::from_be_bytes([a, b, c, d])) * u64::from(count) >> 32;
+    let chosen = (u64::from(u32::from_be_bytes([a, b, c, d])) * u64::from(count)) >> 32;
     Ok(Some(number(chosen as u32)))
 }
 

@@ -38,6 +38,7 @@ impl Timeouts {
 
     /// What is left of these for a request that has waited for `waited` and whose client waits for `client_max` in all.
     /// `waiting_counts`: whether the time of its kind includes what it has waited.
+    #[inline]
     pub(crate) fn left(self, client_max: Duration, waited: Duration, waiting_counts: bool) -> Timeouts {
         let client_left = client_max.saturating_sub(waited);
         let counted = if waiting_counts { waited } else { Duration::ZERO };

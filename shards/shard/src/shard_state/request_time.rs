@@ -20,6 +20,7 @@ impl Shard {
 
     /// How long requests of clients may take from now on; the request that asks is the one that is being polled.
     /// TRUNCATE and changes of the schema end by their own times alone, as on Cassandra.
+    #[inline]
     pub(crate) fn request_timeouts(&self) -> Timeouts {
         self.timeouts().left(self.config().client_timeout, self.inner.waited.get(), self.config().waiting_counts)
     }
