@@ -133,7 +133,9 @@ impl ClientEvents {
         });
         let before = std::mem::take(&mut self.tokens);
         for node in topology.nodes() {
-            if before.get(&node.host_id).is_some_and(|before| !before.is_empty() && *before != node.tokens) {
+            let others = before.get(&node.host_id).filter(|before| **before != node.tokens);
+            // A node that leaves gives its tokens up before it is gone.
+            if others.is_some_and(|before| !before.is_empty()) && !node.tokens.is_empty() {
                 tell(ClusterChange::MovedNode, node.address, view(node.address).native);
             }
             self.tokens.insert(node.host_id, node.tokens.clone());
@@ -225,5 +227,7 @@ mod tests {
         let told = ["MOVED_NODE 127.0.0.1:9042", "MOVED_NODE 127.0.0.2:9042"];
         assert_eq!(update(&mut events, &moved, &[1, 2], &[]), told);
         assert_eq!(update(&mut events, &moved, &[1, 2], &[]), [""; 0]);
+        let leaving = at([Some(6), None], 4);
+        assert_eq!(update(&mut events, &leaving, &[1, 2], &[]), [""; 0], "it is told once it has gone");
     }
 }

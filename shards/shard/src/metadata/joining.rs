@@ -11,9 +11,10 @@
 
 use super::leaving::RingError;
 use super::membership::{announce_restart, changed_member, check_unchanged, create, own_member};
-use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest, decoded, encoded};
+use super::peers::{Allocation, ClusterState, JoinAnswer, JoinRequest};
 use super::ring_operations::TURN_PERIOD;
 use crate::config::ReplaceAddress;
+use crate::peer::control::{decoded, encoded};
 use crate::ports::PeerLane;
 use crate::shard_state::{ProposalError, Shard};
 use crate::start_error::StartError;

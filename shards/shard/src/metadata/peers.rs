@@ -13,6 +13,7 @@
 
 use super::barrier::EndOlder;
 use crate::operations::cluster_snapshots;
+use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
 use crate::shard_state::{ProposalError, Shard};
@@ -203,16 +204,6 @@ async fn join(shard: &Shard, host_id: Uuid, mut member: Member, allocation: Opti
         Err(ProposalError::Rejected(rejected)) => JoinAnswer::Refused(rejected),
         Err(ProposalError::NotMade(text) | ProposalError::Unknown(text)) => JoinAnswer::NotNow(text),
     }
-}
-
-pub(crate) fn encoded(value: &impl Serialize) -> Vec<u8> {
-    // Only a type that says it cannot be serialised makes this fail, and none here does.
-    postcard::to_extend(value, Vec::new()).unwrap_or_default()
-}
-
-/// What [`encoded`] gave, checked to its end.
-pub(crate) fn decoded<'b, T: Deserialize<'b>>(bytes: &'b [u8]) -> Option<T> {
-    postcard::take_from_bytes(bytes).ok().and_then(|(value, rest)| rest.is_empty().then_some(value))
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@
 //!
 //! Body of the verb `ClusterSnapshot`: [`Ask`] in postcard's encoding; its answer: [`Told`].
 
-use crate::metadata::peers::{decoded, encoded};
+use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;

@@ -1,9 +1,10 @@
-//! Bodies of the requests for data that nodes send each other, and of their answers, as bytes.
+//! Bodies of the requests that nodes send each other, and of their answers, as bytes.
 //!
 //! | file | what it describes |
 //! |---|---|
 //! | `head` | what every request begins with |
 //! | `answer` | what every answer begins with: a result, a failure, or why the request must be planned again |
+//! | `control` | all of the requests for control that are not described elsewhere |
 //! | `reads` | the request of a read |
 //! | `rows` | the rows that a read returns |
 //! | `digests` | the request of a digest, and the digest |
@@ -21,8 +22,8 @@
 //!
 //! A mutation is its own encoded form after the head, a fragment block its own encoded form in the answer.
 //!
-//! All integers are little-endian. The first byte of a body is its version. Tables and columns are named by their ids,
-//! which are the same on all nodes; tokens have the form of CQL's `token()`.
+//! All integers of requests for data are little-endian. The first byte of a body is its version. Tables and columns are
+//! named by their ids, which are the same on all nodes; tokens have the form of CQL's `token()`.
 //!
 //! Invariants: no bytes make a decoder panic or allocate more than a small multiple of their number; what was encoded
 //! decodes to the same value on a node that knows the table.
@@ -30,6 +31,7 @@
 pub(crate) mod answer;
 pub(crate) mod batches;
 mod bytes;
+pub(crate) mod control;
 pub(crate) mod counters;
 pub(crate) mod digests;
 pub(crate) mod head;

@@ -9,7 +9,7 @@
 //! more than what has changed.
 
 use super::{StreamOperation, StreamPart, StreamPlan, StreamSummary};
-use crate::metadata::peers::{decoded, encoded};
+use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::random_uuid;
 use crate::shard_state::Shard;

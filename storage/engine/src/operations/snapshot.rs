@@ -5,8 +5,8 @@
 //!    files. An index that is dropped meanwhile is left out.
 //! 2. One shard writes `schema.cql` and, last of all, `manifest.json` into the first data directory ([`write()`]). A
 //!    snapshot without it was cut off.
-//! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first. [`list_copied`] finds
-//!    them in copies of other nodes' directories.
+//! 3. [`list`] finds those of all tables, of dropped ones too; [`remove`] takes the manifest first. [`list_copied`]
+//!    finds them in copies of other nodes' directories.
 //!
 //! A snapshot of a whole cluster has what describes that as `cluster.json` beside the manifest ([`write_cluster`]).
 //!

@@ -9,8 +9,8 @@
 //! A partition that a replica cut at its PER PARTITION LIMIT has a frontier of its own: where the limit is not reached
 //! before it, the read goes on there.
 //!
-//! Invariants: every round gets behind at least one row, or behind a range marker or partition without rows; all rows of
-//! a partition have the static cells that its first round saw.
+//! Invariants: every round gets behind at least one row, or behind a range marker or partition without rows; all rows
+//! of a partition have the static cells that its first round saw.
 
 use super::live::{live_cells, recycle};
 use super::progress::{Reached, ReadProgress};
@@ -31,7 +31,7 @@ pub struct ReconcilingRead {
     command: ReadCommand,
     /// Whether earlier rounds saw a live row of the partition in which the read goes on.
     seen_live: bool,
-    /// The static row of that partition, as the round saw it that began it; `None` if the read goes on with another one.
+    /// The static row of that partition, as the round that began it saw it; `None` if the read goes on with another.
     static_row: Option<Vec<u8>>,
 }
 
