@@ -36,9 +36,14 @@ impl Timeouts {
         }
     }
 
+    /// Whether some requests of clients may take longer than these wait, `client_max`.
+    pub(crate) fn outlast(&self, client_max: Duration) -> bool {
+        let Timeouts { read, range, write, counter_write, cas_contention, truncate: _, misc: _ } = *self;
+        [read, range, write, counter_write, cas_contention].into_iter().any(|timeout| timeout > client_max)
+    }
+
     /// What is left of these for a request that has waited for `waited` and whose client waits for `client_max` in all.
     /// `waiting_counts`: whether the time of its kind includes what it has waited.
-    #[inline]
     pub(crate) fn left(self, client_max: Duration, waited: Duration, waiting_counts: bool) -> Timeouts {
         let client_left = client_max.saturating_sub(waited);
         let counted = if waiting_counts { waited } else { Duration::ZERO };
@@ -68,6 +73,7 @@ mod tests {
         assert_eq!((at_once.truncate, at_once.misc), (timeouts.truncate, timeouts.misc));
         let late = timeouts.left(seconds(12), seconds(9), false);
         assert_eq!((late.read, late.range, late.write), (seconds(3), seconds(3), seconds(2)));
+        assert!(timeouts.outlast(seconds(12)) && !timeouts.outlast(seconds(30)), "the bound is allowed");
         let counted = timeouts.left(seconds(12), seconds(1), true);
         assert_eq!((counted.read, counted.range, counted.write), (seconds(4), seconds(11), seconds(1)));
         assert_eq!(timeouts.left(seconds(12), seconds(13), true).read, Duration::ZERO);

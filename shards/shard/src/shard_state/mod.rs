@@ -155,6 +155,8 @@ struct Inner {
     timeouts: Cell<Timeouts>,
     /// How long the request that is being polled has waited before it began.
     waited: Cell<Duration>,
+    /// Whether some requests may take longer than their clients wait.
+    outlasts_clients: Cell<bool>,
     leader: Leader,
 }
 
@@ -303,6 +305,7 @@ impl Shard {
             disk_usage: Cell::default(),
             timeouts: Cell::new(Timeouts::of(&config)),
             waited: Cell::default(),
+            outlasts_clients: Cell::new(Timeouts::of(&config).outlast(config.client_timeout)),
             schema: SchemaRegistry::new(schema),
             leader: Leader {
                 definitions: DefinitionTurn::default(),
@@ -352,6 +355,7 @@ impl Shard {
     /// Changes how long requests may take that begin from now on.
     pub(crate) fn set_timeouts(&self, timeouts: Timeouts) {
         self.inner.placement.lengthen_requests(&timeouts);
+        self.inner.outlasts_clients.set(timeouts.outlast(self.config().client_timeout));
         self.inner.timeouts.set(timeouts);
     }
 

@@ -22,6 +22,14 @@ impl Shard {
     /// TRUNCATE and changes of the schema end by their own times alone, as on Cassandra.
     #[inline]
     pub(crate) fn request_timeouts(&self) -> Timeouts {
+        match self.inner.waited.get().is_zero() && !self.inner.outlasts_clients.get() {
+            true => self.timeouts(),
+            false => self.timeouts_left(),
+        }
+    }
+
+    #[cold]
+    fn timeouts_left(&self) -> Timeouts {
         self.timeouts().left(self.config().client_timeout, self.inner.waited.get(), self.config().waiting_counts)
     }
 }
