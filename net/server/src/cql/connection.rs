@@ -208,13 +208,14 @@ impl Connection {
         value
     }
 
-    /// Waits until at most `bytes` of output are queued. Closes the connection if the client does not read.
-    pub(crate) async fn make_room(&self, bytes: usize) -> Result<(), Close> {
+    /// Waits until at most `bytes` of output are queued; whether there were no more at once. Closes the connection if
+    /// the client does not read.
+    pub(crate) async fn make_room(&self, bytes: usize) -> Result<bool, Close> {
         if self.stream.queued() <= bytes {
-            return Ok(());
+            return Ok(true);
         }
         match self.paused(runtime::timeout(OUTPUT_STALL_MAX, self.stream.drained_to(bytes))).await {
-            Some(Ok(())) => Ok(()),
+            Some(Ok(())) => Ok(false),
             _ => {
                 self.evict("it does not read its answers");
                 Err(Close)

@@ -374,7 +374,7 @@ impl<'c> Receiver<'c> {
                 Err(failure) => connection.send(|out| response::error(out, to, &[], &failure)),
             },
         }
-        connection.make_room(OUTPUT_PAUSE_BYTES).await
+        connection.make_room(OUTPUT_PAUSE_BYTES).await.map(drop)
     }
 
     fn register(&self, envelope: &Envelope, to: To) {
@@ -399,8 +399,7 @@ async fn begin(
     arrival: Arrival,
 ) -> Result<(), Close> {
     let context = &connection.context;
-    let begins_now = arrival.is_now && connection.stream.queued() <= OUTPUT_PAUSE_BYTES;
-    connection.make_room(OUTPUT_PAUSE_BYTES).await?;
+    let begins_now = connection.make_room(OUTPUT_PAUSE_BYTES).await? && arrival.is_now;
     let to = To::new(envelope.header.version, envelope.header.stream);
     let at_once = match (&early, &context.limiter) {
         (None, None) => admitted_at_once(connection, &envelope),
