@@ -17,8 +17,8 @@ use support::*;
 
 const TAG: &str = "damaged-1";
 const QUICK: Check = Check { depth: Depth::Quick, latest: false, invokes_policy: false };
-/// By when the files of an SSTable that was set aside are removed, virtual time.
-const REMOVAL: Duration = Duration::from_secs(10);
+/// By when the files of an SSTable that no table has any more are removed, virtual time.
+const REMOVAL_MAX: Duration = Duration::from_secs(10);
 
 /// Units of 100 ns from the beginning of the time of UUIDs to 1970.
 const TICKS_TO_1970: u64 = 0x01b2_1dd2_1381_4000;
@@ -78,6 +78,18 @@ fn two_sstables(version: Version) -> (Sim, Vec<PathBuf>) {
 fn files(sim: &Sim) -> Vec<PathBuf> {
     let files = sim.files(NODE).into_iter().map(|(path, _)| path);
     files.filter(|path| is_of_sstable(path) && !path.to_string_lossy().contains("snapshots")).collect()
+}
+
+/// Waits until files have left their directories.
+async fn until_removed(files: &[PathBuf]) {
+    let deadline = runtime::now().after(REMOVAL_MAX);
+    for file in files {
+        let directory = file.parent().expect("a directory");
+        while runtime::file::list_dir(directory).await.unwrap_or_default().contains(file) {
+            assert!(runtime::now() < deadline, "{} is still there", file.display());
+            runtime::sleep(Duration::from_millis(1)).await;
+        }
+    }
 }
 
 fn is_of_sstable(path: &std::path::Path) -> bool {
@@ -146,6 +158,7 @@ fn s5_a_start_goes_on_without_an_sstable_that_other_nodes_have() {
                 let is_known = !["Statistics.db", "Helenus.db"].contains(&&*end);
                 let is_expected = move |rows: usize| rows == 30 || (!is_known && (30..80).contains(&rows));
                 let kept = first.len() - usize::from(how == Harm::Missing);
+                let gone = first.clone();
                 run(&mut sim, move || async move {
                     let store = try_start(options(version), &uncompacted(&table(1)), true).await.expect("started");
                     let id = table(1).id;
@@ -166,7 +179,7 @@ fn s5_a_start_goes_on_without_an_sstable_that_other_nodes_have() {
                     assert_eq!(store.damaged_sstables(), Vec::new());
                     let rows = read(&store, id, everything()).await.expect("read");
                     assert!(is_expected(rows), "{context}: {rows} rows");
-                    runtime::sleep(REMOVAL).await;
+                    until_removed(&gone).await;
                 });
                 let target = snapshot::directories(&"/data".into(), &table(1), TAG).remove(0);
                 let in_snapshot = sim.files(NODE).into_iter().filter(|(path, _)| path.starts_with(&target)).count();
@@ -234,6 +247,7 @@ fn a_truncation_or_a_drop_takes_what_could_not_be_opened_along() {
         let (mut sim, first) = two_sstables(Version::Da);
         let file = first.iter().find(|file| file.to_string_lossy().ends_with("Partitions.db")).expect("one").clone();
         harm(&mut sim, &file, Harm::Cut);
+        let gone = files(&sim);
         run(&mut sim, move || async move {
             let store = try_start(small(), &uncompacted(&table(1)), true).await.expect("started");
             assert_eq!(store.damaged_sstables().len(), 1);
@@ -244,7 +258,7 @@ fn a_truncation_or_a_drop_takes_what_could_not_be_opened_along() {
             }
             assert_eq!(store.damaged_sstables().len(), 0);
             store.release(table(1).id).await.expect("released");
-            runtime::sleep(REMOVAL).await;
+            until_removed(&gone).await;
         });
         assert_eq!(files(&sim), Vec::<PathBuf>::new());
     }

@@ -25,12 +25,12 @@ use crate::tables::Tables;
 use crate::tables::table_state::TableState;
 use model::token::RingPosition;
 use model::tombstone_gc::GcMode;
-use model::{TableId, Token, TokenRange};
+use model::{Table, TableId, Token, TokenRange};
 use runtime::file::create_dir_all;
 use sstable::statistics::Statistics;
 use sstable::{Component, Descriptor};
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 /// How much sooner than here deletions may be forgotten by other replicas, whose clocks differ, seconds.
@@ -228,13 +228,9 @@ pub(crate) async fn set_aside(
     let Some(gone) = find() else {
         return set_aside_unopened(tables, files, table, name, tag).await;
     };
-    let sources = files.directories_of(&description);
-    let targets = snapshot::directories(&files.data, &description, tag);
-    let Some((source, target)) = sources.iter().zip(&targets).find(|(source, _)| **source == gone.directory) else {
+    if !keep(files, &description, &gone.directory, name, tag).await? {
         return Ok(None);
-    };
-    create_dir_all(target).await.map_err(Error::Io)?;
-    snapshot::link_named(source, target, &[name].into_iter().collect()).await?;
+    }
     let own = files.make_directory(&description, files.shard).await?;
     purged_intervals::add(&own, files.shard, files.shard_map, gone.log_intervals()).await?;
     // The table may have been truncated or dropped meanwhile, or its schema changed.
@@ -245,6 +241,21 @@ pub(crate) async fn set_aside(
     compactor.want(table);
     obsolete_sstables::remove(&gone.directory.clone(), vec![gone]).await?;
     Ok(Some(name.file_name(Component::Data)))
+}
+
+/// Gives the files of an SSTable a second name in a snapshot, durably; false if its directory is none of the table's.
+async fn keep(
+    files: &SstableFiles,
+    table: &Table,
+    directory: &Path,
+    name: &Descriptor,
+    tag: &str,
+) -> Result<bool, Error> {
+    let (sources, targets) = (files.directories_of(table), snapshot::directories(&files.data, table, tag));
+    let Some(at) = sources.iter().position(|source| source == directory) else { return Ok(false) };
+    create_dir_all(&targets[at]).await.map_err(Error::Io)?;
+    snapshot::link_named(directory, &targets[at], &[name].into_iter().collect()).await?;
+    Ok(true)
 }
 
 /// [`set_aside`] of an SSTable that could not be opened. Of one that several shards have, shard 0 keeps and removes the
@@ -268,13 +279,9 @@ async fn set_aside_unopened(
         forget();
         return Ok(None);
     }
-    let sources = files.directories_of(&description);
-    let targets = snapshot::directories(&files.data, &description, tag);
-    let Some((source, target)) = sources.iter().zip(&targets).find(|(source, _)| **source == gone.directory) else {
+    if !keep(files, &description, &gone.directory, name, tag).await? {
         return Ok(None);
-    };
-    create_dir_all(target).await.map_err(Error::Io)?;
-    snapshot::link_named(source, target, &[name].into_iter().collect()).await?;
+    }
     if let Some(coverage) = gone.coverage.as_ref().filter(|_| !gone.foreign) {
         let own = files.make_directory(&description, files.shard).await?;
         purged_intervals::add(&own, files.shard, files.shard_map, coverage.intervals.iter().copied()).await?;
