@@ -12,6 +12,8 @@ fn replicated_tables_keep_what_they_acknowledged() {
     }
     assert!(reports.iter().any(|report| report.deletions > 0), "{reports:#?}");
     assert!(reports.iter().any(|report| report.converged > 0), "{reports:#?}");
+    assert!(reports.iter().any(|report| report.damaged > 0), "{reports:#?}");
+    assert!(reports.iter().any(|report| report.repairs > 0), "{reports:#?}");
 }
 
 /// Whether a judge says `what` in one of these runs with a bug. The first seed is known to find it; the others are for

@@ -16,18 +16,21 @@
 //! many nodes take.
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`), and so are those of which one node is
-//! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`). `elastic_sweep` crashes each
+//! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`), damaged files (`damage`), or
+//! repairs (`repairs`). `elastic_sweep` crashes each
 //! node at every message of an operation.
 //!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
 
 mod agreement;
+mod damage;
 mod elastic;
 mod elastic_sweep;
 mod members;
 mod nemesis;
 mod nodetool;
 mod planted;
+mod repairs;
 mod replicated;
 mod replicated_report;
 mod report;

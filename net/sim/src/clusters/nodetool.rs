@@ -1,6 +1,9 @@
 //! Commands of an operator to a node of a cluster.
 
-use server::admin::{self, protocol::Request};
+use server::admin::{
+    self,
+    protocol::{FOLLOW, GOES_ON, Request},
+};
 use std::net::IpAddr;
 use std::time::Duration;
 
@@ -20,4 +23,21 @@ pub(super) fn command(name: &str, options: &[&str], arguments: &[&str]) -> Reque
 pub(super) async fn run(address: IpAddr, request: Request) -> Option<String> {
     let answer = runtime::timeout(COMMAND_TIMEOUT, admin::ask(address, &request)).await?.ok()?;
     (answer.exit == 0).then_some(answer.out)
+}
+
+/// Runs a repair on a node until it ends. Fails with what it says.
+pub(super) async fn repair(address: IpAddr, request: Request) -> Result<(), String> {
+    let mut asked = request;
+    loop {
+        let answered = runtime::timeout(COMMAND_TIMEOUT, admin::ask(address, &asked)).await;
+        let answer = answered.ok_or("no answer")?.map_err(|error| error.to_string())?;
+        match answer.exit {
+            0 => return Ok(()),
+            GOES_ON => {
+                let arguments = answer.err.split_whitespace().map(str::to_owned).collect();
+                asked = Request { command: FOLLOW.to_owned(), options: Vec::new(), arguments };
+            }
+            _ => return Err(format!("{}{}", answer.out, answer.err)),
+        }
+    }
 }

@@ -7,7 +7,8 @@
 //!    answer is judged as if there were one node: what a read at QUORUM shows is what writes at QUORUM have left.
 //!    Three more clients send one kind of requests each: logged batches, deletions, and reads and writes at other
 //!    levels that overlap.
-//! 3. In an elastic run each round also has an operation on the ring (`elastic`).
+//! 3. In an elastic run each round also has an operation on the ring (`elastic`). In a third of the other runs a file
+//!    is damaged (`damage`), and in another third an operator repairs (`repairs`).
 //! 4. When the faults have ended, the judges look at everything (`verdict`).
 
 use super::members::{Cluster, SEEDS_MAX, START_MAX};
@@ -63,6 +64,12 @@ pub(super) struct ReplicatedRun {
     only_decides: bool,
     /// Whether nodes join, leave and are replaced.
     is_elastic: bool,
+    /// Whether files of nodes are damaged.
+    pub(super) damages: bool,
+    /// Whether a node has a damaged file.
+    pub(super) is_damaged: bool,
+    /// Whether an operator repairs.
+    pub(super) repairs: bool,
     pub(super) planted: Option<Planted>,
     /// Whether hints are delivered only after the clients have left.
     pub(super) holds_hints_back: bool,
@@ -116,8 +123,11 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> Rep
     let only_decides = work == Work::Registers && planted.is_none();
     let clients = if only_decides { CLIENTS_MAX as u8 } else { clients };
     let world = Rc::new(RefCell::new(world));
+    let is_plain = work == Work::Everything && planted.is_none() && !is_elastic;
     let mut run = ReplicatedRun {
         only_decides,
+        damages: is_plain && seed % 3 == 1,
+        repairs: is_plain && seed % 3 == 2,
         is_elastic,
         planted,
         holds_hints_back,
@@ -150,6 +160,9 @@ impl ReplicatedRun {
             clients_of_one_kind: 0,
             only_decides: false,
             is_elastic: false,
+            damages: false,
+            is_damaged: false,
+            repairs: false,
             planted: None,
             holds_hints_back: false,
             keeps_hints: true,
@@ -168,6 +181,7 @@ impl ReplicatedRun {
         self.cluster.all_ready("the first start")?;
         self.create_schema()?;
         self.hold_hints_back()?;
+        self.prepare_repairs()?;
         self.start_clients();
         let rounds = if self.only_decides { DECISION_ROUNDS } else { 1 + self.cluster.rng.below(ROUNDS_MAX) };
         for _ in 0..rounds {
@@ -181,7 +195,11 @@ impl ReplicatedRun {
     /// begins before the fault and ends after it.
     fn round(&mut self) -> Result<(), String> {
         let operation = if self.is_elastic { self.begin_operation()? } else { None };
+        let repair = self.begin_repair();
         self.strike()?;
+        if let Some(repair) = repair {
+            self.finish_repair(&repair)?;
+        }
         if let Some(operation) = operation {
             self.finish_operation(operation)?;
         }
@@ -193,6 +211,7 @@ impl ReplicatedRun {
         // Clients were paused, and the fault is to meet requests under way.
         let calm = Duration::from_millis(self.cluster.rng.below(CALM_MILLIS_MAX));
         self.cluster.sim.run_until(calm, || false);
+        self.damage()?;
         let nodes: Vec<NodeId> = self.cluster.members.iter().map(|member| member.id).collect();
         let rng = &mut self.cluster.rng;
         let victim = nodes[rng.below(nodes.len() as u64) as usize];
@@ -264,6 +283,7 @@ impl ReplicatedRun {
             return Err(format!("the requests of clients did not end: {stop:?}"));
         }
         self.cluster.sim.run_until(LATE_MESSAGES, || false);
+        self.heal()?;
         self.check_registers()?;
         let mut world = self.world.borrow_mut();
         world.registers.restarted();

@@ -31,6 +31,12 @@ pub struct ReplicatedReport {
     pub replaced: u64,
     /// Changes of the number of replicas.
     pub replicated: u64,
+    /// Files of SSTables that were damaged.
+    pub damaged: u64,
+    /// Repairs that were begun while clients sent requests.
+    pub repairs: u64,
+    /// Those of them that succeeded.
+    pub repaired: u64,
     /// Cuts and disturbances of the network, slow disks, pauses of processes.
     pub faults: u64,
     /// The faults in their order, each with when it began, virtual milliseconds.
@@ -62,6 +68,9 @@ impl SeedReport for ReplicatedReport {
             (&mut self.leaves, other.leaves),
             (&mut self.replaced, other.replaced),
             (&mut self.replicated, other.replicated),
+            (&mut self.damaged, other.damaged),
+            (&mut self.repairs, other.repairs),
+            (&mut self.repaired, other.repaired),
             (&mut self.faults, other.faults),
             (&mut self.events, other.events),
         ] {
@@ -72,11 +81,12 @@ impl SeedReport for ReplicatedReport {
     fn totals(&self) -> String {
         let ReplicatedReport { nodes, answered, reads_checked, decisions, batches, deletions, .. } = self;
         let ReplicatedReport { converged, crashes, faults, events, .. } = self;
-        let ReplicatedReport { joins, leaves, replaced, replicated, .. } = self;
+        let ReplicatedReport { joins, leaves, replaced, replicated, damaged, repairs, repaired, .. } = self;
         format!(
             "{nodes} nodes in all; {answered} statements, {reads_checked} reads checked, {decisions} decisions, {batches} \
              batches, {deletions} deletions; {joins} joins, {leaves} leaves, {replaced} nodes replaced, {replicated} \
-             changes of replication; {crashes} crashes, {faults} other faults; {converged} runs with equal \
+             changes of replication; {repairs} repairs, {repaired} to their end; {damaged} damaged files; {crashes} crashes, \
+             {faults} other faults; {converged} runs with equal \
              replicas before any repair; {events} events"
         )
     }

@@ -3,6 +3,7 @@
 //! 1. If hints were held back, the deletions of one table are forgotten first: the hints must have been given up too.
 //! 2. Hints and logged batches reach every replica. If no node has crashed and no disk has failed, no hint can have
 //!    been lost with the memory of a coordinator, and the replicas are equal before any read could have made them so.
+//!    In a run with repairs, everything is repaired then, and the replicas are equal.
 //! 3. Everything is read at QUORUM through every node, then at ALL, which leaves the replicas of every run equal, then
 //!    from one replica alone.
 
@@ -42,6 +43,7 @@ impl ReplicatedRun {
             self.check_equal("what was missed was delivered")?;
             self.report.converged += 1;
         }
+        self.repair_all()?;
         for server in self.cluster.servers() {
             self.check(server, Consistency::Quorum)?;
         }
@@ -80,7 +82,7 @@ impl ReplicatedRun {
     }
 
     /// Checks that the replicas of every partition are equal. `when` goes into the error.
-    fn check_equal(&mut self, when: &str) -> Result<(), String> {
+    pub(super) fn check_equal(&mut self, when: &str) -> Result<(), String> {
         let (servers, world, clients) = (self.cluster.servers(), self.world.clone(), self.clients);
         let checked =
             self.cluster.outside(CHECK_MAX, move || replicas::check_equal(servers.clone(), clients, world.clone()));
