@@ -6,7 +6,7 @@
 //!    [`replication`]: the strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them
 //!    live. [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
-//! 3. [`placement`]: who owns what.
+//! 3. [`tablets`]: ranges of single tables and their replicas. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
 //!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ. [`units`]: what requests cost,
 //!    and how units are shared out.
@@ -23,5 +23,6 @@ pub mod repair;
 pub mod replication;
 pub mod snitch;
 pub mod speculation;
+pub mod tablets;
 pub mod topology;
 pub mod units;

@@ -337,6 +337,7 @@ pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
             name,
             replication,
             durable_writes: below(4) > 0,
+            tablets: None,
             tables,
             types: Default::default(),
         }));

@@ -397,6 +397,13 @@ pub struct Replication {
     pub options: BTreeMap<String, String>,
 }
 
+/// How the tables of a keyspace are cut into tablets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KeyspaceTablets {
+    /// The number of tablets that a new table has at least; 0: as many as the cluster chooses.
+    pub initial: u32,
+}
+
 /// A keyspace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Keyspace {
@@ -406,6 +413,8 @@ pub struct Keyspace {
     pub replication: Replication,
     /// Whether writes go to the commit log.
     pub durable_writes: bool,
+    /// That its tables are cut into tablets, and how; `None` if they follow the ring of tokens.
+    pub tablets: Option<KeyspaceTablets>,
     /// Tables by name.
     pub tables: BTreeMap<String, Arc<Table>>,
     /// User types by name.

@@ -47,6 +47,8 @@ pub mod features {
     pub const UNIT_LEASES: u64 = 1 << 17;
     /// It takes snapshots at a point of the metadata log, and fetches tables that another node hands out.
     pub const CLUSTER_SNAPSHOTS: u64 = 1 << 18;
+    /// It places tables by tablets.
+    pub const TABLETS: u64 = 1 << 19;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -61,7 +63,8 @@ pub mod features {
         | PAXOS_REPAIRS
         | REPAIR_PROOFS
         | UNIT_LEASES
-        | CLUSTER_SNAPSHOTS;
+        | CLUSTER_SNAPSHOTS
+        | TABLETS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -70,6 +70,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         name: name.clone(),
         replication,
         durable_writes: durable_writes.unwrap_or(true),
+        tablets: None,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     };

@@ -126,7 +126,7 @@ fn keyspace(words: &str) -> Keyspace {
     let class = format!("org.apache.cassandra.locator.{}", words.next().unwrap_or_default());
     let options = words.next().map(|factor| ("replication_factor".to_string(), factor.to_string()));
     let replication = Replication { class, options: options.into_iter().collect() };
-    Keyspace { name, replication, durable_writes: true, tables: BTreeMap::new(), types: BTreeMap::new() }
+    Keyspace { name, replication, durable_writes: true, tablets: None, tables: BTreeMap::new(), types: BTreeMap::new() }
 }
 
 fn empty_table(keyspace: &str, name: &str) -> Table {

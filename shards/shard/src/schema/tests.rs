@@ -138,7 +138,7 @@ pub(crate) fn sample() -> Keyspace {
     };
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
-    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tables, types }
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets: None, tables, types }
 }
 
 #[test]

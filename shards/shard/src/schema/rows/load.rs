@@ -128,6 +128,7 @@ fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
         name: row.text("keyspace_name")?,
         replication: Replication { class, options },
         durable_writes: row.boolean("durable_writes")?,
+        tablets: None,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     })
