@@ -1,6 +1,7 @@
 //! Changes of the metadata, as entries of the log.
 
 use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata, OperationKind};
+use crate::tablets::{TabletError, TabletsUpdate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
@@ -146,6 +147,16 @@ pub enum Command {
         /// [`super::Operation::since`], as the proposer has seen it.
         since: u64,
     },
+    /// Tablets change, if the members, and what they own, are those that the proposer has seen.
+    Tablets {
+        /// What changes with them: the schema that creates or drops their tables, or the operation by which they get
+        /// other replicas. Tablets can split and merge by themselves.
+        with: Option<Box<Command>>,
+        /// The changes.
+        updates: Vec<TabletsUpdate>,
+        /// [`Metadata::members_epoch`], as the proposer has seen it.
+        members_epoch: u64,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -238,6 +249,8 @@ pub enum Rejected {
     NoOperation(u64),
     /// No member has the address of the node to be replaced.
     NothingToReplace(IpAddr),
+    /// The tablets cannot be changed so.
+    Tablets(TabletError),
 }
 
 impl std::fmt::Display for Rejected {
@@ -270,6 +283,7 @@ impl std::fmt::Display for Rejected {
             Rejected::NothingToReplace(address) => {
                 write!(f, "Cannot replace_address /{address} because it doesn't exist in gossip")
             }
+            Rejected::Tablets(error) => write!(f, "{error}"),
             Rejected::NoOperation(id) => write!(f, "operation {id} is not under way"),
             Rejected::SchemaMoved { version, .. } => write!(f, "the schema has changed to version {version}"),
         }
@@ -389,6 +403,12 @@ impl Command {
                 join_to_replace(metadata, *host_id, member, *address)
             }
             Command::Settle { operation, since } => metadata.settle(*operation, *since),
+            Command::Tablets { with, updates, members_epoch } => {
+                if metadata.members_epoch != *members_epoch {
+                    return Err(Rejected::MembersMoved(metadata.members_epoch));
+                }
+                metadata.change_tablets(with.as_deref(), updates)
+            }
         }
     }
 

@@ -9,18 +9,20 @@
 //! node applies to its own tables. [`Metadata`] has the version alone, which is enough to refuse what came too late.
 //!
 //! Invariants: no two members have the same address or a token in common; a host id that has left never comes back;
-//! timestamps of schema changes strictly increase.
+//! timestamps of schema changes strictly increase; tablets have goals only while an operation is under way.
 
 mod command;
 mod description;
 mod member;
 mod operation;
+mod tablets;
 
 pub use command::{Command, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 pub use description::{ClusterDescription, DescribedNode};
 pub use member::{Member, MemberState};
 pub use operation::{Operation, OperationKind, Stage};
 
+use crate::tablets::TabletMap;
 use crate::topology::Node;
 use model::{Partitioner, RingToken, ShardMap};
 use serde::{Deserialize, Serialize};
@@ -35,6 +37,8 @@ const ENCODING: u8 = 1;
 const ENCODING_WITH_TRUNCATIONS: u8 = 2;
 /// The version of the encoding of [`Metadata`] that has operations.
 const ENCODING_WITH_OPERATIONS: u8 = 3;
+/// The version of the encoding of [`Metadata`] that has tablets.
+const ENCODING_WITH_TABLETS: u8 = 4;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -66,6 +70,10 @@ pub struct Metadata {
     /// The operations that are under way, by the epochs at which they began.
     #[serde(skip)]
     pub operations: BTreeMap<u64, Operation>,
+    /// The tablets of the tables that have some, by the tables' ids. Those that an entry leaves as they were are shared
+    /// with the metadata before it.
+    #[serde(skip)]
+    pub tablets: BTreeMap<[u8; 16], Arc<TabletMap>>,
 }
 
 impl Default for Metadata {
@@ -82,6 +90,7 @@ impl Default for Metadata {
             left: BTreeSet::new(),
             owed_truncations: BTreeMap::new(),
             operations: BTreeMap::new(),
+            tablets: BTreeMap::new(),
         }
     }
 }
@@ -166,10 +175,15 @@ impl Metadata {
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
     /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
-    /// the truncations; others have version 1 and none of these fields.
+    /// the truncations, version 4 that of metadata with tablets, which come last; others have version 1 and none of
+    /// these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
-        if !self.operations.is_empty() {
+        if !self.tablets.is_empty() {
+            out[0] = ENCODING_WITH_TABLETS;
+            let maps: BTreeMap<&[u8; 16], &TabletMap> = self.tablets.iter().map(|(id, map)| (id, &**map)).collect();
+            out = postcard::to_extend(&(&self.owed_truncations, &self.operations, maps), out).unwrap_or_default();
+        } else if !self.operations.is_empty() {
             out[0] = ENCODING_WITH_OPERATIONS;
             out = postcard::to_extend(&(&self.owed_truncations, &self.operations), out).unwrap_or_default();
         } else if !self.owed_truncations.is_empty() {
@@ -182,18 +196,24 @@ impl Metadata {
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
         let (version, rest) = match bytes.split_first() {
-            Some((&version @ (ENCODING_WITH_TRUNCATIONS | ENCODING_WITH_OPERATIONS), rest)) => (version, rest),
+            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_TABLETS, rest)) => (version, rest),
             _ => return decode(bytes),
         };
         let malformed = |_| DecodeError::Malformed;
         let (metadata, rest) = postcard::take_from_bytes::<Metadata>(rest).map_err(malformed)?;
         let (owed_truncations, rest) = postcard::take_from_bytes(rest).map_err(malformed)?;
-        let (operations, rest) = match version {
-            ENCODING_WITH_OPERATIONS => postcard::take_from_bytes(rest).map_err(malformed)?,
-            _ => (BTreeMap::new(), rest),
+        let (operations, rest) = match version >= ENCODING_WITH_OPERATIONS {
+            true => postcard::take_from_bytes(rest).map_err(malformed)?,
+            false => (BTreeMap::new(), rest),
         };
+        let (tablets, rest): (BTreeMap<[u8; 16], TabletMap>, _) = match version >= ENCODING_WITH_TABLETS {
+            true => postcard::take_from_bytes(rest).map_err(malformed)?,
+            false => (BTreeMap::new(), rest),
+        };
+        let tablets = tablets.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
+        let metadata = Metadata { owed_truncations, operations, tablets, ..metadata };
         match rest {
-            [] => Ok(Metadata { owed_truncations, operations, ..metadata }),
+            [] if metadata.has_sound_tablets() => Ok(metadata),
             _ => Err(DecodeError::Malformed),
         }
     }

@@ -100,6 +100,15 @@ pub enum OperationKind {
         /// The options of that strategy.
         options: BTreeMap<String, String>,
     },
+    /// Tablets get other replicas. It makes room for every other operation as long as data is fetched.
+    Tablets,
+}
+
+impl Operation {
+    /// Whether it ends at once when another one is to begin.
+    fn makes_room(&self) -> bool {
+        self.kind == OperationKind::Tablets && self.stage == Stage::Fetching
+    }
 }
 
 impl OperationKind {
@@ -111,7 +120,7 @@ impl OperationKind {
             | OperationKind::Remove { host_id }
             | OperationKind::Replace { host_id, .. }
             | OperationKind::Move { host_id, .. } => Some(*host_id),
-            OperationKind::Replicate { .. } => None,
+            OperationKind::Replicate { .. } | OperationKind::Tablets => None,
         }
     }
 
@@ -139,7 +148,7 @@ impl OperationKind {
             OperationKind::Join { .. } | OperationKind::Replace { .. } => (MemberState::Joining, MemberState::Joining),
             OperationKind::Leave { .. } | OperationKind::Remove { .. } => (MemberState::Normal, MemberState::Leaving),
             OperationKind::Move { .. } => (MemberState::Normal, MemberState::Moving),
-            OperationKind::Replicate { .. } => (MemberState::Normal, MemberState::Normal),
+            OperationKind::Replicate { .. } | OperationKind::Tablets => (MemberState::Normal, MemberState::Normal),
         }
     }
 }
@@ -153,6 +162,7 @@ impl std::fmt::Display for OperationKind {
             OperationKind::Replace { host_id, replaced } => write!(f, "node {host_id} replaces {replaced}"),
             OperationKind::Move { host_id, .. } => write!(f, "node {host_id} moves"),
             OperationKind::Replicate { keyspace, .. } => write!(f, "keyspace {keyspace} gets other replicas"),
+            OperationKind::Tablets => f.write_str("tablets get other replicas"),
         }
     }
 }
@@ -214,13 +224,16 @@ impl Metadata {
             Some(OperationKind::Move { tokens, .. }) => tokens,
             Some(OperationKind::Replace { replaced, .. }) if *replaced == id => &[],
             Some(OperationKind::Replace { replaced, .. }) => self.members.get(replaced).map_or(&[], |old| &old.tokens),
-            Some(OperationKind::Join { .. } | OperationKind::Replicate { .. }) => &member.tokens,
+            Some(OperationKind::Join { .. } | OperationKind::Replicate { .. } | OperationKind::Tablets) => {
+                &member.tokens
+            }
         }
     }
 
     /// Begins an operation at the current epoch.
     pub(super) fn begin(&mut self, kind: &OperationKind, receivers: &BTreeSet<Uuid>) -> Result<(), Rejected> {
         self.check_begin(kind)?;
+        self.stop_moving_tablets();
         if let Some(host_id) = kind.host_id() {
             // What was under way about the same node makes room: a node that leaves may die and be removed.
             self.operations.retain(|_, operation| operation.kind.host_id() != Some(host_id));
@@ -252,7 +265,8 @@ impl Metadata {
                 && self.removes_jointly()
         };
         let other = |operation: &&Operation| {
-            (about.is_none() || operation.kind.host_id() != about) && !may_be_joined(operation)
+            let makes_room = operation.makes_room() && *kind != OperationKind::Tablets;
+            !makes_room && (about.is_none() || operation.kind.host_id() != about) && !may_be_joined(operation)
         };
         if let Some(other) = self.operations.values().find(other) {
             return Err(Rejected::OperationUnderWay(Box::new(other.kind.clone())));
@@ -297,7 +311,9 @@ impl Metadata {
             _ => None,
         };
         // One that is read from its new places already must end first.
-        let in_the_way = |operation: &&Operation| of(&operation.kind) != of(kind) || operation.stage != Stage::Fetching;
+        let in_the_way = |operation: &&Operation| {
+            !operation.makes_room() && (of(&operation.kind) != of(kind) || operation.stage != Stage::Fetching)
+        };
         match self.operations.values().find(in_the_way) {
             Some(other) => Err(Rejected::OperationUnderWay(Box::new(other.kind.clone()))),
             None => Ok(()),
@@ -307,6 +323,7 @@ impl Metadata {
     /// Begins a change of replication at the current epoch, or takes the place of one that is under way: what the
     /// keyspace has until the end is what it had before both.
     pub(super) fn replicate(&mut self, kind: OperationKind, receivers: &BTreeSet<Uuid>) {
+        self.stop_moving_tablets();
         let under_way = std::mem::take(&mut self.operations);
         let kind = under_way.into_values().next().map_or(kind, |operation| operation.kind);
         let receivers: BTreeSet<Uuid> = receivers.iter().copied().filter(|id| self.members.contains_key(id)).collect();
@@ -335,7 +352,9 @@ impl Metadata {
         let switched = operation.filter(|operation| operation.since == since && operation.stage == Stage::Switched);
         let operation = switched.ok_or(Rejected::NoOperation(id))?;
         (operation.stage, operation.since) = (Stage::Settled, epoch);
-        if !matches!(operation.kind, OperationKind::Leave { .. }) {
+        let leaves = matches!(operation.kind, OperationKind::Leave { .. });
+        self.reach_goals();
+        if !leaves {
             self.end(id);
         }
         Ok(())
@@ -345,10 +364,15 @@ impl Metadata {
     pub(super) fn abort(&mut self, id: u64) -> Result<(), Rejected> {
         let operation = self.operations.get(&id).filter(|operation| operation.stage == Stage::Fetching);
         let operation = operation.ok_or(Rejected::NoOperation(id))?;
-        let Some(host_id) = operation.kind.host_id() else { return Err(Rejected::NoOperation(id)) };
-        let state = operation.kind.states().0;
+        let (about, state) = (operation.kind.host_id(), operation.kind.states().0);
+        if about.is_none() && operation.kind != OperationKind::Tablets {
+            return Err(Rejected::NoOperation(id));
+        }
         self.operations.remove(&id);
-        set_state(self, host_id, state);
+        if let Some(host_id) = about {
+            set_state(self, host_id, state);
+        }
+        self.give_up_goals();
         Ok(())
     }
 
@@ -358,8 +382,10 @@ impl Metadata {
         let is_about_it = |operation: &Operation| operation.kind.is_about(host_id);
         let had_no_part = !self.operations.values().any(is_about_it)
             && self.members.get(&host_id).is_some_and(|member| member.state == MemberState::Joining);
-        self.members.remove(&host_id);
+        let gone = self.members.remove(&host_id);
         self.operations.retain(|_, operation| !is_about_it(operation));
+        self.stop_moving_tablets();
+        self.forget_in_tablets(host_id, gone.as_ref().map_or("", |member| &member.data_center));
         if had_no_part {
             // It had no data, and nobody gains less or more without it.
             for operation in self.operations.values_mut() {
@@ -424,7 +450,7 @@ impl Metadata {
                     (member.state, member.tokens) = (MemberState::Normal, tokens);
                 }
             }
-            OperationKind::Replicate { .. } => {}
+            OperationKind::Replicate { .. } | OperationKind::Tablets => {}
         }
         self.operations.remove(&id);
     }
@@ -453,4 +479,4 @@ fn set_state(metadata: &mut Metadata, host_id: Uuid, state: MemberState) {
 
 #[cfg(test)]
 #[path = "operation_tests.rs"]
-mod tests;
+pub(crate) mod tests;

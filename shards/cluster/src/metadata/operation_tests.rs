@@ -5,11 +5,11 @@ use crate::metadata::tests::{after, create, id, join, member, refusal, schema};
 use crate::metadata::{Command, SchemaUpdate, UpdatedKind, UpdatedTarget};
 
 /// Three members, the third of which is joining.
-fn three() -> Metadata {
+pub(crate) fn three() -> Metadata {
     after(&[create(), join(2, &["20"]), Command::FinishJoin { host_id: id(2) }, join(3, &["30"])])
 }
 
-fn begin(metadata: &Metadata, kind: OperationKind, receivers: &[u8]) -> Command {
+pub(crate) fn begin(metadata: &Metadata, kind: OperationKind, receivers: &[u8]) -> Command {
     Command::Begin {
         kind,
         receivers: receivers.iter().map(|n| id(*n)).collect(),
@@ -19,7 +19,7 @@ fn begin(metadata: &Metadata, kind: OperationKind, receivers: &[u8]) -> Command 
 }
 
 /// Applies a command that is taken, at the next epoch.
-fn take(metadata: &mut Metadata, command: Command) {
+pub(crate) fn take(metadata: &mut Metadata, command: Command) {
     let epoch = metadata.epoch + 1;
     assert_eq!(metadata.apply(epoch, &command), Ok(()), "{command:?}");
     let encoded = metadata.encode();
@@ -27,12 +27,12 @@ fn take(metadata: &mut Metadata, command: Command) {
     assert!((0..encoded.len()).all(|len| Metadata::decode(&encoded[..len]).is_err()));
 }
 
-fn received(metadata: &Metadata, operation: u64, n: u8) -> Command {
+pub(crate) fn received(metadata: &Metadata, operation: u64, n: u8) -> Command {
     Command::Received { operation, since: metadata.operations[&operation].since, host_id: id(n) }
 }
 
 /// Ends an operation that all have reported.
-fn settle(metadata: &mut Metadata, operation: u64) {
+pub(crate) fn settle(metadata: &mut Metadata, operation: u64) {
     let began = &metadata.operations[&operation];
     assert_eq!(began.stage, Stage::Switched);
     let command = Command::Settle { operation, since: began.since };
@@ -54,7 +54,7 @@ fn next(metadata: &Metadata) -> Vec<Vec<&str>> {
     metadata.next_tokens().into_iter().map(|tokens| tokens.iter().map(String::as_str).collect()).collect()
 }
 
-fn replicate(metadata: &Metadata, version: u8, factor: &str, receivers: &[u8]) -> Command {
+pub(crate) fn replicate(metadata: &Metadata, version: u8, factor: &str, receivers: &[u8]) -> Command {
     Command::Replicate {
         update: Box::new(SchemaUpdate {
             before: metadata.schema_version,

@@ -1,5 +1,6 @@
 //! Commands in order, and those that are refused.
 
+use super::tablets::tests as tablets_tests;
 use super::*;
 use crate::topology::{NodeIndex, Topology};
 
@@ -282,6 +283,8 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         owe(&[2]),
         Command::FinishTruncations { host_id, epoch: 7 },
         relocate(2),
+        tablets_tests::set(&Metadata { members_epoch: 1, ..Metadata::default() }, &[1]),
+        tablets_tests::set(&Metadata { members_epoch: 2, ..Metadata::default() }, &[1, 2]),
     ];
     let mut metadata = Metadata::default();
     let mut taken = 0;
@@ -294,6 +297,7 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         }
         let addresses: BTreeSet<_> = metadata.members.values().map(|member| member.address).collect();
         assert_eq!(addresses.len(), metadata.members.len(), "no two members have an address in common");
+        assert!(metadata.has_sound_tablets());
         assert!(metadata.left.iter().all(|id| !metadata.members.contains_key(id)), "nobody who has left is back");
         let mut bytes = metadata.encode();
         damage(&mut random, &mut bytes);

@@ -11,6 +11,8 @@
 //!
 //! Tables of LocalStrategy have one replica, this node.
 //!
+//! A table with tablets has ranges of its own, those of its tablets ([`crate::tablets`]), and is looked up as any other.
+//!
 //! While operations on the ring or changes of replication are under way, some tokens have pending replicas too, and
 //! some of their replicas are going to lose them (`pending`).
 //!
@@ -24,15 +26,18 @@ mod simple;
 
 use crate::consistency::{Levels, Requirement};
 use crate::replication::{ReplicationBefore, Strategy};
+use crate::tablets::{Goals, TabletMap, Tablets};
 use crate::topology::{LiveNodes, NodeIndex, Ring, Topology};
 use model::schema::Replication;
-use model::{Home, IdMap, Keyspace, RingToken, Schema, TableId, Token, TokenRange};
+use model::{HashMap, Home, IdMap, Keyspace, RingToken, Schema, TableId, Token, TokenRange};
 use pending::{Change, PendingRanges};
 use ring::Ranges;
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
+use std::sync::Arc;
+use uuid::Uuid;
 
 pub use pending::Gain;
 pub use ring::RingRange;
@@ -52,23 +57,63 @@ pub struct Placement {
     topology: Rc<Topology>,
     tables: IdMap<TableId, Rc<TablePlacement>>,
     keyspaces: BTreeMap<String, Rc<KeyspacePlacement>>,
+    /// The tables that have tablets.
+    with_tablets: BTreeMap<TableId, TabletPlacement>,
+}
+
+/// Where a table with tablets is.
+#[derive(Debug)]
+struct TabletPlacement {
+    keyspace: String,
+    map: Arc<TabletMap>,
+    placed: Rc<KeyspacePlacement>,
+}
+
+/// Tables of a keyspace that are placed alike.
+#[derive(Clone, Debug)]
+pub struct PlacedTables<'p> {
+    /// The keyspace's name.
+    pub keyspace: &'p str,
+    /// The tables; `None` if they are all of the keyspace.
+    pub tables: Option<Vec<TableId>>,
+    /// Where they are.
+    pub placed: &'p KeyspacePlacement,
 }
 
 impl Placement {
     /// Where the data of `schema` is on the nodes of `topology`.
     pub fn new(topology: Rc<Topology>, schema: &Schema) -> Placement {
-        Placement::changing(topology, schema, &BTreeMap::new())
+        Placement::changing(topology, schema, &BTreeMap::new(), &Tablets::default())
     }
 
-    /// The same while the replication of some keyspaces changes: `before` has what it was, by their names, and the
-    /// schema what it is going to be.
+    /// The same of a cluster with `tablets`, while the replication of some keyspaces changes: `before` has what it was,
+    /// by their names, and the schema what it is going to be.
     pub fn changing(
         topology: Rc<Topology>,
         schema: &Schema,
         before: &BTreeMap<String, ReplicationBefore>,
+        tablets: &Tablets,
     ) -> Placement {
+        let mut placement = Placement::by_ring(topology, schema, before);
+        for (id, map) in &tablets.maps {
+            let id = TableId(*id);
+            let Some(table) = schema.table_by_id(id) else { continue };
+            let Some(keyspace) = schema.keyspace(&table.keyspace) else { continue };
+            let replication = (before.get(&keyspace.name), &keyspace.replication);
+            let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), replication, (map, tablets.goals));
+            let placed = Rc::new(placed);
+            let home = keyspace.home_of(&table.name);
+            placement.tables.insert(id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
+            let tablets = TabletPlacement { keyspace: keyspace.name.clone(), map: map.clone(), placed };
+            placement.with_tablets.insert(id, tablets);
+        }
+        placement
+    }
+
+    fn by_ring(topology: Rc<Topology>, schema: &Schema, before: &BTreeMap<String, ReplicationBefore>) -> Placement {
         let mut known: Vec<(&Replication, Rc<KeyspacePlacement>)> = Vec::new();
-        let mut placement = Placement { topology, tables: IdMap::default(), keyspaces: BTreeMap::new() };
+        let (tables, with_tablets) = (IdMap::default(), BTreeMap::new());
+        let mut placement = Placement { topology, tables, keyspaces: BTreeMap::new(), with_tablets };
         placement.tables.reserve(schema.tables.len());
         for keyspace in schema.keyspaces.values() {
             let changing = before.get(&keyspace.name).filter(|before| before.replication != keyspace.replication);
@@ -116,7 +161,32 @@ impl Placement {
         self.tables.get(&id)
     }
 
-    /// Where the partitions of a keyspace are; `None` if there is no such keyspace.
+    /// All tables of `schema` that are placed by this, in groups that are placed alike.
+    pub fn groups<'p>(&'p self, schema: &Schema) -> Vec<PlacedTables<'p>> {
+        let mut groups = Vec::new();
+        for (name, placed) in &self.keyspaces {
+            let all = || schema.keyspace(name).into_iter().flat_map(|keyspace| keyspace.tables.values());
+            let by_ring = || all().map(|table| table.id).filter(|id| !self.with_tablets.contains_key(id));
+            match all().count() - by_ring().count() {
+                0 => groups.push(PlacedTables { keyspace: name, tables: None, placed }),
+                _ if by_ring().next().is_none() => {}
+                _ => groups.push(PlacedTables { keyspace: name, tables: Some(by_ring().collect()), placed }),
+            }
+        }
+        groups.extend(self.with_tablets.iter().map(|(id, tablets)| PlacedTables {
+            keyspace: &tablets.keyspace,
+            tables: Some(vec![*id]),
+            placed: &tablets.placed,
+        }));
+        groups
+    }
+
+    /// The tablets of a table; `None` if it has none.
+    pub fn tablets(&self, id: TableId) -> Option<&Arc<TabletMap>> {
+        self.with_tablets.get(&id).map(|tablets| &tablets.map)
+    }
+
+    /// Where the partitions of a keyspace's tables without tablets are; `None` if there is no such keyspace.
     pub fn keyspace(&self, name: &str) -> Option<&KeyspacePlacement> {
         self.keyspaces.get(name).map(|placed| &**placed)
     }
@@ -162,6 +232,37 @@ impl KeyspacePlacement {
             Some(Box::new(Next { ranges: next, levels, pending }))
         });
         KeyspacePlacement { levels: Levels::of(&strategy, &before.class, &topology), topology, ranges, next }
+    }
+
+    /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before.
+    fn of_tablets(
+        topology: Rc<Topology>,
+        (before, after): (Option<&ReplicationBefore>, &Replication),
+        (map, goals): (&TabletMap, Goals),
+    ) -> KeyspacePlacement {
+        let indexes: HashMap<Uuid, NodeIndex> =
+            topology.nodes().iter().zip(0..).map(|(node, at)| (node.host_id, NodeIndex(at))).collect();
+        let on = |nodes: &[Uuid]| nodes.iter().filter_map(|node| indexes.get(node).copied()).collect();
+        let now = || Ranges::of_tablets(map.tablets.iter().map(|tablet| (tablet.until, on(&tablet.replicas))));
+        let goal = || Ranges::of_tablets(map.tablets.iter().map(|tablet| (tablet.until, on(tablet.next()))));
+        let has_goals = map.tablets.iter().any(|tablet| tablet.goal.is_some());
+        let (ranges, next) = match goals {
+            _ if !has_goals => (now(), None),
+            Goals::Pending => (now(), Some(goal())),
+            Goals::Read => (goal(), Some(now())),
+            Goals::Only => (goal(), None),
+        };
+        let levels = |replication: &Replication| Levels::of(&Strategy::of(replication), &replication.class, &topology);
+        let (read, other) = match before {
+            None => (after, after),
+            Some(before) if before.is_read => (&before.replication, after),
+            Some(before) => (after, &before.replication),
+        };
+        let next = next.and_then(|next| {
+            let pending = PendingRanges::between(&ranges, &next)?;
+            Some(Box::new(Next { ranges: next, levels: levels(other), pending }))
+        });
+        KeyspacePlacement { levels: levels(read), topology, ranges, next }
     }
 
     /// The nodes.

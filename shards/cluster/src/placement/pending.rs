@@ -155,7 +155,11 @@ pub(super) fn gains(natural: &Ranges, next: &Ranges, center: impl Fn(NodeIndex) 
             None => ranges.first().to_vec(),
         };
         let (before, later) = (of(natural), of(next));
-        let range = RingRange { after, until, nodes: &before }.within(&TokenRange::FULL);
+        let piece = RingRange { after, until, nodes: &before };
+        if piece.is_past_the_ring() {
+            continue;
+        }
+        let range = piece.within(&TokenRange::FULL);
         for (receiver, replaces) in receivers(&before, &later, &center) {
             // Neighbouring pieces with the same nodes are one range.
             let adjoins = |gain: &Gain| {

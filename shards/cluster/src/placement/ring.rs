@@ -30,6 +30,11 @@ pub struct RingRange<'p> {
 }
 
 impl RingRange<'_> {
+    /// Whether it begins where the ring ends: nothing is in it.
+    pub(super) fn is_past_the_ring(&self) -> bool {
+        self.after == Some(&RingToken::Murmur3(i64::MAX))
+    }
+
     /// The keys of the range that lie in `limits`, which must overlap it.
     pub fn within(&self, limits: &TokenRange) -> TokenRange {
         let position = |token: &RingToken| RingPosition { token: token.clone(), is_after: true };
@@ -67,6 +72,19 @@ impl Ranges {
             ranges.push(token, &chosen);
         }
         ranges.join_the_ends();
+        ranges.prefixes = ranges.ends.iter().map(RingToken::token).collect();
+        ranges
+    }
+
+    /// The ranges of a table's tablets, in order: the end of each, `None` for the last, with its nodes, as many for each.
+    pub(super) fn of_tablets(tablets: impl Iterator<Item = (Option<i64>, Vec<NodeIndex>)>) -> Ranges {
+        let mut ranges = Ranges::everything_on(Vec::new());
+        for (until, nodes) in tablets {
+            ranges.push(&RingToken::Murmur3(until.unwrap_or(i64::MAX)), &nodes);
+        }
+        if !ranges.ends.is_empty() {
+            ranges.join_the_ends();
+        }
         ranges.prefixes = ranges.ends.iter().map(RingToken::token).collect();
         ranges
     }
@@ -149,7 +167,7 @@ impl Ranges {
             until: self.ends.get(at),
             nodes: self.at(at),
         };
-        (begin..=end).filter(move |_| !is_empty).map(range)
+        (begin..=end).filter(move |_| !is_empty).map(range).filter(|range| !range.is_past_the_ring())
     }
 }
 

@@ -216,6 +216,7 @@ fn one_node_has_everything() {
             name: name.into(),
             replication: replication(class, options),
             durable_writes: true,
+            tablets: None,
             tables: tables.iter().map(|of| (of.to_string(), table(of, name))).collect(),
             types: BTreeMap::new(),
         }));

@@ -21,6 +21,8 @@ pub mod planner;
 use model::token::RingPosition;
 use model::{RingToken, TokenRange};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 use uuid::Uuid;
 
 /// Most tablets of a table.
@@ -44,6 +46,27 @@ pub struct Tablet {
     /// The host ids of the nodes that are going to have it once the operation under way has ended; `None` if that does
     /// not change them.
     pub goal: Option<Vec<Uuid>>,
+}
+
+/// The tablets of all tables at one epoch, and by which of their replicas data is read and written.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Tablets {
+    /// By the tables' ids.
+    pub maps: BTreeMap<[u8; 16], Arc<TabletMap>>,
+    /// What goals mean.
+    pub goals: Goals,
+}
+
+/// What the goals of tablets mean for requests.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Goals {
+    /// Data is read from the replicas, and written to those of the goal as well.
+    #[default]
+    Pending,
+    /// Data is read from those of the goal, and written to the replicas as well.
+    Read,
+    /// Data is read from and written to those of the goal: whoever loses a tablet is down for good.
+    Only,
 }
 
 /// A change of the tablets of one table.
@@ -200,7 +223,7 @@ impl TabletMap {
     }
 
     /// Whether the invariants hold, of the replicas and of the goals.
-    fn check(&self) -> Result<(), TabletError> {
+    pub(crate) fn check(&self) -> Result<(), TabletError> {
         if self.tablets.is_empty() || self.tablets.len() > TABLETS_MAX {
             return Err(TabletError::Count(self.tablets.len()));
         }

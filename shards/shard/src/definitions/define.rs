@@ -16,10 +16,11 @@
 use super::step::{Prepared, Step, time_of_change};
 use super::{next_timestamp, stored};
 use crate::messages::schema::Defined;
-use crate::operations::ring_changes;
+use crate::operations::{ring_changes, tablet_plans};
 use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+use cluster::tablets::TabletsUpdate;
 use cluster::topology::features;
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, Masking};
 use cql::plan::Define;
@@ -230,8 +231,23 @@ async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Prop
     }
 }
 
-/// The entry of the log for a change. One of a keyspace's replication moves data, so it names the nodes that gain some.
+/// The entry of the log for a change, with what becomes of the tablets of its keyspace.
 fn command_of(shard: &Shard, after: &Schema, before: &Schema, update: SchemaUpdate) -> Command {
+    let keyspace = update.keyspace.clone();
+    let seen = shard.metadata().current();
+    let updates = tablet_plans::of_schema(shard, &seen, &keyspace, (before, after));
+    let command = replicated_command_of(shard, after, before, update, &updates);
+    tablet_plans::joined(command, updates, &seen)
+}
+
+/// The entry of the log for a change. One of a keyspace's replication moves data, so it names the nodes that gain some.
+fn replicated_command_of(
+    shard: &Shard,
+    after: &Schema,
+    before: &Schema,
+    update: SchemaUpdate,
+    tablets: &[TabletsUpdate],
+) -> Command {
     let update = Box::new(update);
     let replication = |schema: &Schema| schema.keyspace(&update.keyspace).map(|keyspace| keyspace.replication.clone());
     let (Some(old), Some(new)) = (replication(before), replication(after)) else { return Command::Schema(update) };
@@ -248,7 +264,8 @@ fn command_of(shard: &Shard, after: &Schema, before: &Schema, update: SchemaUpda
     };
     let mut changed = Metadata::clone(&seen);
     // With a receiver, or it would be at its end at once. If it is refused here, it will be by all.
-    let _ = changed.apply(seen.epoch + 1, &begun(BTreeSet::from([shard.host_id()])));
+    let begun_here = begun(BTreeSet::from([shard.host_id()]));
+    let _ = changed.apply(seen.epoch + 1, &tablet_plans::joined(begun_here, tablets.to_vec(), &seen));
     begun(ring_changes::receivers(shard, &changed, after))
 }
 

@@ -5,6 +5,7 @@ use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, SampleRequest, Samples, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
 use cluster::replication::ReplicationBefore;
+use cluster::tablets::Tablets;
 use cluster::topology::{Node, NodeIndex};
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::damaged::DamagedSstable;
@@ -33,13 +34,15 @@ pub struct Members {
     pub(crate) changes: RingChanges,
 }
 
-/// What the operations that are under way in the cluster are going to change.
+/// How data is placed besides by the ring: what the operations that are under way are going to change, and tablets.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RingChanges {
     /// The tokens that each node has then, in the order of the nodes; empty if all keep theirs.
     pub(crate) next_tokens: Vec<Vec<RingToken>>,
     /// The replication that keyspaces have until then, where the schema has another one already.
     pub(crate) replication_before: BTreeMap<String, ReplicationBefore>,
+    /// The tablets of all tables.
+    pub(crate) tablets: Tablets,
 }
 
 /// The truncation of a table that members owe, because they are down.
@@ -124,12 +127,7 @@ pub enum TableVerb {
         chosen: CompactionScope,
     },
     /// Remove the keys of a table that this node does not own.
-    Clean {
-        /// The table.
-        table: TableId,
-        /// Its keyspace.
-        keyspace: Arc<str>,
-    },
+    Clean(TableId),
     /// Link the files of a table into a snapshot.
     Snapshot {
         /// The table.

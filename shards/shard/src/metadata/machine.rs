@@ -51,13 +51,16 @@ impl Machine {
         step::adopt_version(&self.shard, version, timestamp).await.map_err(failed)
     }
 
-    /// Stores the operations of `after` with what is current: the schema changes before the entry is stored as a whole,
+    /// Stores the operations and tablets of `after` with what is current: the schema changes before the entry is stored as a whole,
     /// and a node that starts again in between must know which replicas have the data. It applies the entry again, to
     /// the same effect, because an operation that fetches gives way to the change of the same keyspace.
     async fn store_operations(&self, current: &Metadata, after: &Metadata) -> Result<(), StoreError> {
         let shard = &self.shard;
-        let mut stored = Metadata { operations: after.operations.clone(), ..current.clone() };
-        stored.operations.values_mut().for_each(|operation| operation.stage = Stage::Fetching);
+        let (operations, tablets) = (after.operations.clone(), after.tablets.clone());
+        let mut stored = Metadata { operations, tablets, ..current.clone() };
+        if stored.operations != current.operations {
+            stored.operations.values_mut().for_each(|operation| operation.stage = Stage::Fetching);
+        }
         let row = stored_metadata::written(&shard.schema(), current, &stored, shard.clock().timestamp());
         shard.store().apply(row, true).await.map_err(|error| StoreError(error.to_string()))?;
         shard.store().sync().await.map_err(|error| StoreError(error.to_string()))
@@ -92,6 +95,18 @@ impl Machine {
     }
 }
 
+/// The change of the schema of a command that also says who has the data.
+fn moved_schema(command: &Command) -> Option<&SchemaUpdate> {
+    match command {
+        Command::Replicate { update, .. } => Some(update),
+        Command::Tablets { with: Some(with), .. } => match &**with {
+            Command::Schema(update) | Command::Replicate { update, .. } => Some(update),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
 /// The tokens that this node has got, if they are others than those that it had: when it joined, took the place of
 /// another node, or moved.
 fn new_tokens(shard: &Shard, before: &Metadata, after: &Metadata) -> Option<(Vec<RingToken>, Vec<RingToken>)> {
@@ -115,15 +130,17 @@ pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), Stor
 }
 
 /// Keeps the replicas of keyspaces whose replication is about to change in the schema, and the pending replicas that
-/// the operations under way have on this node: `metadata` become current only after the schema has changed.
+/// the operations under way have on this node; places new tables by their tablets. `metadata` become current only after
+/// the schema has changed.
 async fn keep_replicas(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
     let topology = shard.topology();
-    if metadata.operations.is_empty() || !metadata.members.contains_key(&shard.host_id()) {
+    let is_by_ring = metadata.operations.is_empty() && metadata.tablets.is_empty();
+    if is_by_ring || !metadata.members.contains_key(&shard.host_id()) {
         return Ok(());
     }
     let current = shard.metadata().current();
-    let changes =
-        RingChanges { replication_before: metadata.replication_before(), ..changes_of(&current, shard.partitioner()) };
+    let (replication_before, tablets) = (metadata.replication_before(), metadata.placed_tablets());
+    let changes = RingChanges { replication_before, tablets, ..changes_of(&current, shard.partitioner()) };
     shard.switch_changing_topology(topology.nodes().to_vec(), changes, topology.epoch()).await.map_err(failed)
 }
 
@@ -143,7 +160,7 @@ impl StateMachine for Machine {
         let answer = metadata.apply(index, &command);
         match (&answer, &command) {
             (Ok(()), Command::Schema(update)) => self.change_schema(update).await.map_err(failed)?,
-            (Ok(()), Command::Replicate { update, .. }) => {
+            (Ok(()), command) if let Some(update) = moved_schema(command) => {
                 // Else requests would go to the new replicas as if these had the data already.
                 keep_replicas(&self.shard, &metadata).await?;
                 self.store_operations(&current, &metadata).await?;

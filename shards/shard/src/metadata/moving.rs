@@ -2,12 +2,13 @@
 
 use super::leaving::RingError;
 use super::ring_operations::TURN_TIMEOUT;
+use crate::operations::ring_changes::replicated;
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::OperationKind;
 use cluster::topology::NodeIndex;
-use model::TokenRange;
 use model::token::RingPosition;
+use model::{TableId, TokenRange};
 use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -98,14 +99,11 @@ impl Shard {
             None => vec![TokenRange::FULL],
         };
         let mut parts = Vec::new();
-        let replicated = schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local());
-        for keyspace in
-            replicated.filter(|keyspace| request.keyspace.as_ref().is_none_or(|name| *name == keyspace.name))
-        {
-            let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
+        let groups = replicated(&placement, &schema);
+        for group in groups.iter().filter(|group| request.keyspace.as_ref().is_none_or(|name| name == group.keyspace)) {
             let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
             for (limits, range) in
-                wanted.iter().flat_map(|limits| placed.ranges(limits).map(move |range| (limits, range)))
+                wanted.iter().flat_map(|limits| group.placed.ranges(limits).map(move |range| (limits, range)))
             {
                 if !range.nodes.contains(&topology.here()) {
                     if request.tokens.is_none() {
@@ -123,13 +121,18 @@ impl Shard {
                 }
                 let Some(source) = range.nodes.iter().copied().find(may_give) else {
                     let text = "Unable to find sufficient sources for streaming range in keyspace";
-                    return Err(RingError::Failed(format!("{text} {}", keyspace.name)));
+                    return Err(RingError::Failed(format!("{text} {}", group.keyspace)));
                 };
                 ranges.entry(source).or_default().push(range.within(limits));
             }
             for (source, ranges) in ranges {
                 let source = topology.node(source).host_id;
-                parts.push(StreamPart { source, keyspace: keyspace.name.clone(), tables: None, ranges });
+                parts.push(StreamPart {
+                    source,
+                    keyspace: group.keyspace.to_owned(),
+                    tables: group.tables.clone(),
+                    ranges,
+                });
             }
         }
         Ok(parts)
@@ -155,11 +158,11 @@ impl Shard {
         Ok(ranges)
     }
 
-    /// The ranges of a keyspace that this node has, as this core knows; `None` if there is no such keyspace, or the
-    /// node gains ranges of it by an operation that is under way.
-    pub(crate) fn owned_ranges(&self, keyspace: &str) -> Option<Arc<[TokenRange]>> {
+    /// The ranges of a table that this node has, as this core knows; `None` if there is no such table, or the node gains
+    /// ranges of it by an operation that is under way.
+    pub(crate) fn owned_ranges(&self, table: TableId) -> Option<Arc<[TokenRange]>> {
         let placement = self.placement();
-        let placed = placement.keyspace(keyspace)?;
+        let placed = placement.table(table)?.keyspace();
         let here = placement.topology().here();
         if placed.gains().iter().any(|gain| gain.receiver == here) {
             return None;

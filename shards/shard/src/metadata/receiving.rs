@@ -17,6 +17,7 @@
 //! A step that fails is tried again after a pause, for as long as the operation is under way. When nothing is owed any
 //! more, what is kept so that a fetch can go on is removed.
 
+use crate::operations::ring_changes::replicated;
 use crate::shard_state::Shard;
 use crate::stream::{self, StreamOperation, StreamPart, StreamPlan};
 use cluster::metadata::{Command, Metadata, Operation, OperationKind};
@@ -128,14 +129,13 @@ fn parts(shard: &Shard, taken_out: &BTreeSet<Uuid>, passed: &BTreeSet<Uuid>) -> 
         LiveNodes::of(topology, |node| topology.live().contains(node) && passed.contains(&topology.node(node).host_id));
     let (mut parts, mut lost) = (Vec::new(), Vec::new());
     let mut decisions: BTreeMap<Uuid, Vec<TokenRange>> = BTreeMap::new();
-    for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
-        let Some(placed) = placement.keyspace(&keyspace.name) else { continue };
+    for group in replicated(&placement, &schema) {
         let mut ranges: BTreeMap<NodeIndex, Vec<TokenRange>> = BTreeMap::new();
-        for gain in placed.gains().into_iter().filter(|gain| gain.receiver == topology.here()) {
+        for gain in group.placed.gains().into_iter().filter(|gain| gain.receiver == topology.here()) {
             // What only nodes had that are taken out is lost, and nothing can bring it back.
             let left = || {
                 let left = gain.remaining(&live, is_gone).filter(|_| !taken_out.is_empty())?;
-                lost.push(keyspace.name.as_str());
+                lost.push(group.keyspace);
                 Some(left)
             };
             match gain.sources(topology, &live).or_else(left) {
@@ -148,7 +148,7 @@ fn parts(shard: &Shard, taken_out: &BTreeSet<Uuid>, passed: &BTreeSet<Uuid>) -> 
                     return Err(format!(
                         "Unable to find sufficient sources for streaming range in keyspace {}: too few of its replicas \
                          are alive",
-                        keyspace.name
+                        group.keyspace
                     ));
                 }
             }
@@ -156,7 +156,12 @@ fn parts(shard: &Shard, taken_out: &BTreeSet<Uuid>, passed: &BTreeSet<Uuid>) -> 
         for (source, ranges) in ranges {
             let source = topology.node(source).host_id;
             decisions.entry(source).or_default().extend(ranges.iter().cloned());
-            parts.push(StreamPart { source, keyspace: keyspace.name.clone(), tables: None, ranges });
+            parts.push(StreamPart {
+                source,
+                keyspace: group.keyspace.to_owned(),
+                tables: group.tables.clone(),
+                ranges,
+            });
         }
     }
     let states = &shard.paxos_columns().table;
@@ -179,7 +184,7 @@ fn purpose(kind: &OperationKind) -> StreamOperation {
         OperationKind::Remove { .. } => StreamOperation::RestoreReplicaCount,
         OperationKind::Replace { .. } => StreamOperation::Replace,
         OperationKind::Move { .. } => StreamOperation::Relocation,
-        OperationKind::Replicate { .. } => StreamOperation::Replicate,
+        OperationKind::Replicate { .. } | OperationKind::Tablets => StreamOperation::Replicate,
     }
 }
 

@@ -11,6 +11,7 @@
 use super::leaving::RingError;
 use super::settling;
 use crate::operations::ring_changes::receivers;
+use crate::operations::tablet_plans;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, OperationKind, Rejected, Stage};
 use cluster::topology::features;
@@ -66,10 +67,17 @@ impl Shard {
                 schema_version: seen.schema_version,
             };
             // With a receiver, or it would be at its end at once.
-            let tried = begun.apply(seen.epoch + 1, &command(BTreeSet::from([self.host_id()])));
+            let begun_here = command(BTreeSet::from([self.host_id()]));
+            let mut tried = begun.apply(seen.epoch + 1, &begun_here);
+            let updates = tablet_plans::of_operation(self, &begun, &kind);
+            if tried.is_ok() && !updates.is_empty() {
+                begun = Metadata::clone(&seen);
+                tried = begun.apply(seen.epoch + 1, &tablet_plans::joined(begun_here, updates.clone(), &seen));
+            }
             let rejected = match tried {
                 Ok(()) => {
                     let proposal = command(receivers(self, &begun, &self.schema()));
+                    let proposal = tablet_plans::joined(proposal, updates, &seen);
                     let until = runtime::now().after(AGREEMENT_TIMEOUT);
                     match self.metadata().propose(&proposal, until).await {
                         Ok(epoch) => return Ok(epoch),

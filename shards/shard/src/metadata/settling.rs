@@ -13,6 +13,7 @@
 //! A leader that dies in between is followed by one that goes on. Whoever is asked to remove a dead node ends what
 //! lacks only that one ([`super::ring_operations`]).
 
+use crate::operations::ring_changes::replicated;
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Operation, Stage};
 use runtime::sync::race;
@@ -66,12 +67,9 @@ fn check_majorities(shard: &Shard, passed: &BTreeSet<Uuid>) -> Result<(), String
     let (placement, schema) = (shard.placement(), shard.schema());
     let topology = placement.topology();
     let has_passed = |at| passed.contains(&topology.node(at).host_id);
-    let lacks =
-        schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()).find(|keyspace| {
-            placement.keyspace(&keyspace.name).is_some_and(|placed| placed.may_be_read_without(has_passed))
-        });
-    match lacks {
+    let groups = replicated(&placement, &schema);
+    match groups.iter().find(|group| group.placed.may_be_read_without(has_passed)) {
         None => Ok(()),
-        Some(keyspace) => Err(format!("too few of the nodes that had ranges of {} are alive", keyspace.name)),
+        Some(group) => Err(format!("too few of the nodes that had ranges of {} are alive", group.keyspace)),
     }
 }

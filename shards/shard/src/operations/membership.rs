@@ -157,7 +157,7 @@ pub(crate) fn adopt(shard: &Shard, members: &Members) {
         if members.changes.next_tokens.len() == members.nodes.len() {
             topology = topology.becoming(&members.changes.next_tokens);
         }
-        shard.set_topology(topology, &members.changes.replication_before);
+        shard.set_topology(topology, &members.changes);
     }
 }
 

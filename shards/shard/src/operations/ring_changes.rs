@@ -4,7 +4,7 @@
 use crate::messages::admin::RingChanges;
 use crate::shard_state::Shard;
 use cluster::metadata::Metadata;
-use cluster::placement::Placement;
+use cluster::placement::{PlacedTables, Placement};
 use cluster::topology::{Node, NodeIndex, Topology};
 use model::{Partitioner, RingToken, Schema, ShardMap};
 use std::collections::BTreeSet;
@@ -21,10 +21,11 @@ pub(crate) fn nodes_here(metadata: &Metadata, own: Uuid, partitioner: Partitione
     nodes
 }
 
-/// What the operations under way are going to change.
+/// What the operations under way are going to change, and the tablets.
 pub(crate) fn changes_of(metadata: &Metadata, partitioner: Partitioner) -> RingChanges {
+    let tablets = metadata.placed_tablets();
     if metadata.operations.is_empty() {
-        return RingChanges::default();
+        return RingChanges { tablets, ..RingChanges::default() };
     }
     let parsed = |tokens: &&[String]| -> Vec<RingToken> {
         tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect()
@@ -32,7 +33,17 @@ pub(crate) fn changes_of(metadata: &Metadata, partitioner: Partitioner) -> RingC
     RingChanges {
         next_tokens: metadata.next_tokens().iter().map(parsed).collect(),
         replication_before: metadata.replication_before(),
+        tablets,
     }
+}
+
+/// The tables that more than this node may have, in groups that are placed alike.
+pub(crate) fn replicated<'p>(placement: &'p Placement, schema: &Schema) -> Vec<PlacedTables<'p>> {
+    let mut groups = placement.groups(schema);
+    groups.retain(|group| {
+        schema.keyspace(group.keyspace).is_some_and(|keyspace| !keyspace.is_virtual() && !keyspace.is_local())
+    });
+    groups
 }
 
 /// The host ids of the nodes that gain something by the operations of `metadata`.
@@ -47,9 +58,8 @@ pub(crate) fn receivers(shard: &Shard, metadata: &Metadata, schema: &Schema) -> 
     if !changes.next_tokens.is_empty() {
         topology = topology.becoming(&changes.next_tokens);
     }
-    let placement = Placement::changing(Rc::new(topology), schema, &changes.replication_before);
-    let replicated = schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local());
-    let placed = replicated.filter_map(|keyspace| placement.keyspace(&keyspace.name));
-    let gains = placed.flat_map(|placed| placed.gains());
+    let RingChanges { replication_before, tablets, .. } = &changes;
+    let placement = Placement::changing(Rc::new(topology), schema, replication_before, tablets);
+    let gains = replicated(&placement, schema).into_iter().flat_map(|group| group.placed.gains());
     gains.map(|gain| placement.topology().node(gain.receiver).host_id).collect()
 }

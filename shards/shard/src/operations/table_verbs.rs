@@ -68,9 +68,9 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),
             Err(error) => Err(Failure::server(error.to_string())),
         },
-        TableVerb::Clean { table, keyspace } => {
+        TableVerb::Clean(table) => {
             let asked = shard.clone();
-            match store.clean_table(table, Rc::new(move || asked.owned_ranges(&keyspace))).await {
+            match store.clean_table(table, Rc::new(move || asked.owned_ranges(table))).await {
                 Ok(true) => {
                     store.compactions_stored().await;
                     Ok(TableAnswer::Done)

@@ -42,6 +42,7 @@ use crate::config::{Config, Timeouts};
 use crate::guards::disk_usage::DiskUsage;
 use crate::guards::tombstones::LogGate;
 use crate::mailbox::Mailbox;
+use crate::messages::admin::RingChanges;
 use crate::metrics::Metrics;
 use crate::paxos::columns::PaxosColumns;
 use crate::paxos::recent::RecentAcceptors;
@@ -56,7 +57,6 @@ use crate::statements::text_cache::{TEXTS_SHARE, TextCache};
 use barrier::Barrier;
 use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
-use cluster::replication::ReplicationBefore;
 use cluster::topology::{NodeIndex, Topology};
 use damaged::DamagedStates;
 use definition_turn::DefinitionTurn;
@@ -74,7 +74,7 @@ use runtime::ShardId;
 use runtime::gate::{Gate, Semaphore};
 use schema_registry::SchemaRegistry;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::{Rc, Weak};
 use std::sync::Arc;
 use std::time::Duration;
@@ -591,8 +591,8 @@ impl Shard {
     }
 
     /// Makes `topology` the nodes among which this core places data.
-    pub(crate) fn set_topology(&self, topology: Topology, replication_before: &BTreeMap<String, ReplicationBefore>) {
-        self.inner.placement.replace_topology(topology, replication_before, &self.inner.schema.borrow());
+    pub(crate) fn set_topology(&self, topology: Topology, changes: &RingChanges) {
+        self.inner.placement.replace_topology(topology, changes, &self.inner.schema.borrow());
     }
 
     /// The topologies that this core had before, and the requests that still use them.

@@ -3,15 +3,15 @@
 
 use super::older_topologies::{OlderTopologies, request_time_max};
 use crate::config::{Config, Timeouts};
+use crate::messages::admin::RingChanges;
 use crate::schema::local::Identity;
 use cluster::placement::{Placement, TablePlacement};
-use cluster::replication::ReplicationBefore;
 use cluster::topology::latency::DynamicSnitch;
 use cluster::topology::{NodeIndex, Topology};
 use model::{Schema, TableId};
 use runtime::sync::Condition;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,8 +21,8 @@ use uuid::Uuid;
 pub(crate) struct PlacementRegistry {
     dynamic_snitch: Option<DynamicSnitch>,
     placement: RefCell<Rc<Placement>>,
-    /// The replication that keyspaces have until the operations under way end.
-    replication_before: RefCell<BTreeMap<String, ReplicationBefore>>,
+    /// What changes by the operations under way, and the tablets.
+    changes: RefCell<RingChanges>,
     older: OlderTopologies,
     /// The host ids of the nodes that are believed to be alive, as last announced.
     live: RefCell<Arc<BTreeSet<Uuid>>>,
@@ -41,7 +41,7 @@ impl PlacementRegistry {
         PlacementRegistry {
             dynamic_snitch: config.dynamic_snitch,
             placement,
-            replication_before: RefCell::default(),
+            changes: RefCell::default(),
             older: OlderTopologies::new(request_time_max(&Timeouts::of(config))),
             live: RefCell::default(),
             owing: RefCell::default(),
@@ -73,18 +73,13 @@ impl PlacementRegistry {
     /// Places the tables of `schema`.
     pub(crate) fn replace_schema(&self, schema: &Schema) {
         let topology = self.topology();
-        let before = self.replication_before.borrow();
-        self.placement.replace(Rc::new(Placement::changing(topology, schema, &before)));
+        let RingChanges { replication_before, tablets, .. } = &*self.changes.borrow();
+        self.placement.replace(Rc::new(Placement::changing(topology, schema, replication_before, tablets)));
     }
 
-    /// Places the tables of `schema` on other nodes, while these keyspaces still have another replication. Those that
-    /// were last announced as alive are alive if they owe no truncation, and this one.
-    pub(crate) fn replace_topology(
-        &self,
-        mut topology: Topology,
-        replication_before: &BTreeMap<String, ReplicationBefore>,
-        schema: &Schema,
-    ) {
+    /// Places the tables of `schema` on other nodes, by `changes` too. Those that were last announced as alive are alive
+    /// if they owe no truncation, and this one.
+    pub(crate) fn replace_topology(&self, mut topology: Topology, changes: &RingChanges, schema: &Schema) {
         if self.topology().epoch() == 0 {
             // A fence of before this start is forgotten, and was at most here.
             self.older.raise_fence(topology.epoch());
@@ -92,8 +87,9 @@ impl PlacementRegistry {
         self.older.add(&self.topology(), runtime::now());
         self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
         topology.set_live(|node| self.is_live(node.host_id));
-        self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before)));
-        self.replication_before.replace(replication_before.clone());
+        let RingChanges { replication_before, tablets, .. } = changes;
+        self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before, tablets)));
+        self.changes.replace(changes.clone());
         self.replaced.notify();
     }
 

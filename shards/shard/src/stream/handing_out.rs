@@ -68,10 +68,10 @@ impl Shard {
 fn receivers(shard: &Shard, table: &Table) -> Result<Vec<Node>, Failure> {
     let placement = shard.placement();
     let topology = placement.topology();
-    let placed = placement.keyspace(&table.keyspace);
+    let placed = placement.table(table.id).map(|placed| placed.keyspace());
     let placed = placed.ok_or_else(|| Failure::server(format!("{} was dropped", table.full_name())))?;
     if !placed.gains().is_empty() {
-        return Err(Failure::server(format!("nodes gain ranges of keyspace {}", table.keyspace)));
+        return Err(Failure::server(format!("nodes gain ranges of {}", table.full_name())));
     }
     let mut replicas: Vec<_> = placed.ranges(&TokenRange::FULL).flat_map(|range| range.nodes.to_vec()).collect();
     replicas.sort_unstable();
@@ -137,7 +137,7 @@ pub(crate) async fn serve(shard: &Shard, body: &[u8]) -> Result<Vec<u8>, Unreada
 async fn fetch(shard: &Shard, ask: Ask) -> Result<StreamSummary, String> {
     let _pass = shard.enter().map_err(|failure| failure.text.to_string())?;
     let table = shard.schema().table_by_id(TableId(ask.table)).cloned().ok_or("it does not know the table")?;
-    let ranges = shard.owned_ranges(&table.keyspace).ok_or("it gains ranges of the keyspace")?;
+    let ranges = shard.owned_ranges(table.id).ok_or("it gains ranges of the table")?;
     let part = StreamPart {
         source: ask.source,
         keyspace: table.keyspace.clone(),

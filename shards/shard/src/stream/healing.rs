@@ -17,7 +17,7 @@ use crate::shard_state::Shard;
 use cluster::topology::NodeIndex;
 use engine::damaged::DamagedSstable;
 use engine::snapshot::{self, Manifest};
-use model::{Failure, TokenRange};
+use model::{Failure, TableId, TokenRange};
 use runtime::hash64;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ async fn heal(shard: &Shard, sstable: &DamagedSstable) -> Result<Option<String>,
     }
     let epoch = shard.epoch();
     let mut parts = Vec::new();
-    for (source, ranges) in sources(shard, &table.keyspace, &sstable.range)? {
+    for (source, ranges) in sources(shard, table.id, &sstable.range)? {
         let (keyspace, tables) = (table.keyspace.clone(), Some(vec![table.id]));
         parts.push(StreamPart { source, keyspace, tables, ranges });
     }
@@ -138,14 +138,14 @@ async fn heal(shard: &Shard, sstable: &DamagedSstable) -> Result<Option<String>,
 ///
 /// # Errors
 /// One of them is down, or there is none, or the node gains ranges.
-fn sources(shard: &Shard, keyspace: &str, limits: &TokenRange) -> Result<BTreeMap<Uuid, Vec<TokenRange>>, Failure> {
+fn sources(shard: &Shard, table: TableId, limits: &TokenRange) -> Result<BTreeMap<Uuid, Vec<TokenRange>>, Failure> {
     let placement = shard.placement();
     let topology = placement.topology();
     let here: NodeIndex = topology.here();
     let alone = || Failure::server("there is no other replica of its rows");
-    let placed = placement.keyspace(keyspace).ok_or_else(alone)?;
+    let placed = placement.table(table).ok_or_else(alone)?.keyspace();
     if placed.gains().iter().any(|gain| gain.receiver == here) {
-        return Err(Failure::server("the node gains ranges of the keyspace"));
+        return Err(Failure::server("the node gains ranges of the table"));
     }
     let mut sources: BTreeMap<Uuid, Vec<TokenRange>> = BTreeMap::new();
     for range in placed.ranges(limits).filter(|range| range.nodes.contains(&here)) {

@@ -57,7 +57,7 @@ fn every_replica_gets_what_it_should_have() {
     assert!(second > 0 && third > 0 && second + third < ROWS, "{second} and {third}");
     let cleaned = world.on(0, 0, |shard| async move {
         let table = shard.schema().table("k", "t").expect("a table").id;
-        shard.on_every_shard(TableVerb::Clean { table, keyspace: "k".into() }).await
+        shard.on_every_shard(TableVerb::Clean(table)).await
     });
     cleaned.expect("cleaned");
     assert_eq!(held(&mut world), [ROWS - second - third, second, third], "each row once");

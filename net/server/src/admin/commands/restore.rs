@@ -172,7 +172,7 @@ async fn restore_part(node: &NodeState, part: &Part) -> Result<(Arc<Table>, Stre
         return Ok((table, StreamSummary::default()));
     }
     let fetched = shard.hand_out(&table).await?;
-    let verb = TableVerb::Clean { table: table.id, keyspace: table.keyspace.as_str().into() };
+    let verb = TableVerb::Clean(table.id);
     shard.on_every_shard_in_turn(verb, CORES_MAX).await?;
     Ok((table, fetched))
 }

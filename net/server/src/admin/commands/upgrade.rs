@@ -58,7 +58,7 @@ pub(crate) async fn cleanup(node: &NodeState, request: &Request, out: &mut Strin
         if schema.keyspace(&table.keyspace).is_none_or(|keyspace| keyspace.is_local() || keyspace.is_virtual()) {
             continue;
         }
-        let verb = TableVerb::Clean { table: table.id, keyspace: table.keyspace.as_str().into() };
+        let verb = TableVerb::Clean(table.id);
         node.shard.on_every_shard_in_turn(verb, cores_max).await?;
     }
     Ok(())

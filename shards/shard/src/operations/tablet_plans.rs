@@ -1,0 +1,121 @@
+//! What becomes of tablets when the schema changes or an operation on the ring begins: the planner's answers for the
+//! cluster as this node knows it, as parts of the entry that is proposed.
+
+use crate::shard_state::Shard;
+use cluster::metadata::{Command, MemberState, Metadata, OperationKind};
+use cluster::replication::Strategy;
+use cluster::tablets::planner::{self, PlacedTable, PlannedNode};
+use cluster::tablets::{TABLETS_MAX, TabletChange, TabletsUpdate};
+use model::{Keyspace, Schema, Table, TableId};
+use std::collections::{BTreeMap, BTreeSet};
+use uuid::Uuid;
+
+/// How many tablets a new table has for each node that it may be on, unless its keyspace says otherwise.
+const TABLETS_PER_NODE: usize = 2;
+
+/// The entry of a change that goes with `updates` of tablets.
+pub(crate) fn joined(command: Command, updates: Vec<TabletsUpdate>, seen: &Metadata) -> Command {
+    match updates.is_empty() {
+        true => command,
+        false => Command::Tablets { with: Some(Box::new(command)), updates, members_epoch: seen.members_epoch },
+    }
+}
+
+/// What becomes of the tablets of a keyspace by a change of the schema: those of new tables, dropped ones, and of all
+/// if the replication changes.
+pub(crate) fn of_schema(
+    shard: &Shard,
+    metadata: &Metadata,
+    keyspace: &str,
+    (before, after): (&Schema, &Schema),
+) -> Vec<TabletsUpdate> {
+    let tables = |schema: &Schema| -> BTreeMap<TableId, _> {
+        let tables = schema.keyspace(keyspace).into_iter().flat_map(|keyspace| keyspace.tables.values().cloned());
+        tables.map(|table| (table.id, table)).collect()
+    };
+    let (old, new) = (tables(before), tables(after));
+    let mut updates = Vec::new();
+    for id in old.keys().filter(|id| !new.contains_key(id) && metadata.tablets.contains_key(&id.0)) {
+        updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Drop] });
+    }
+    let Some(keyspace) = after.keyspace(keyspace) else { return updates };
+    let (Some(tablets), Some(factors)) = (keyspace.tablets, factors(keyspace)) else { return updates };
+    let nodes = nodes(shard, metadata);
+    for id in new.keys().filter(|id| !old.contains_key(id)) {
+        let candidates = nodes.iter().filter(|node| factors.contains_key(&node.data_center)).count();
+        let by_default = (candidates * TABLETS_PER_NODE).next_power_of_two();
+        let count = if tablets.initial == 0 { by_default } else { tablets.initial as usize };
+        if let Some(map) = planner::initial(&nodes, &factors, count.min(TABLETS_MAX), &metadata.tablets) {
+            updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] });
+        }
+    }
+    let is_other = before.keyspace(&keyspace.name).is_some_and(|old| old.replication != keyspace.replication);
+    for id in new.keys().filter(|_| is_other) {
+        let Some(map) = metadata.tablets.get(&id.0) else { continue };
+        let changes = planner::refactored(&nodes, map, &factors);
+        if !changes.is_empty() {
+            updates.push(TabletsUpdate { table: id.0, changes });
+        }
+    }
+    updates
+}
+
+/// Where the tablets go that are on the nodes that an operation takes out of the ring. `begun` are the metadata in
+/// which it is under way.
+pub(crate) fn of_operation(shard: &Shard, begun: &Metadata, kind: &OperationKind) -> Vec<TabletsUpdate> {
+    if begun.tablets.is_empty() {
+        return Vec::new();
+    }
+    let schema = shard.schema();
+    let tables = tables(begun, &schema);
+    let nodes = nodes(shard, begun);
+    match kind {
+        OperationKind::Leave { .. } | OperationKind::Remove { .. } => {
+            planner::without(&nodes, &tables, &leaving(begun))
+        }
+        OperationKind::Replace { host_id, replaced } => planner::substituted(&tables, *replaced, *host_id),
+        _ => Vec::new(),
+    }
+}
+
+/// The nodes that the operations under way take out of the ring.
+fn leaving(metadata: &Metadata) -> BTreeSet<Uuid> {
+    let goes = |kind: &OperationKind| match kind {
+        OperationKind::Leave { host_id } | OperationKind::Remove { host_id } => Some(*host_id),
+        OperationKind::Replace { replaced, .. } => Some(*replaced),
+        _ => None,
+    };
+    metadata.operations.values().filter_map(|operation| goes(&operation.kind)).collect()
+}
+
+/// The tables that have tablets.
+pub(crate) fn tables<'m>(metadata: &'m Metadata, schema: &Schema) -> Vec<PlacedTable<'m>> {
+    let placed = |(id, map): (&[u8; 16], &'m std::sync::Arc<_>)| {
+        let table: &Table = schema.table_by_id(TableId(*id))?;
+        let factors = factors(schema.keyspace(&table.keyspace)?)?;
+        Some(PlacedTable { id: *id, map, factors })
+    };
+    metadata.tablets.iter().filter_map(placed).collect()
+}
+
+/// The members that have or may have tablets, as the planner sees them.
+pub(crate) fn nodes(shard: &Shard, metadata: &Metadata) -> Vec<PlannedNode> {
+    let leaving = leaving(metadata);
+    let normal = metadata.members.iter().filter(|(_, member)| member.state != MemberState::Joining);
+    let planned = normal.map(|(id, member)| PlannedNode {
+        host_id: *id,
+        data_center: member.data_center.clone(),
+        rack: member.rack.clone(),
+        weight: u32::from(member.shards.max(1)),
+        may_gain: !leaving.contains(id) && (*id == shard.host_id() || shard.is_live(*id)),
+    });
+    planned.collect()
+}
+
+/// How many replicas a keyspace has in each data centre; `None` if its strategy says it otherwise.
+fn factors(keyspace: &Keyspace) -> Option<BTreeMap<String, u32>> {
+    match Strategy::of(&keyspace.replication) {
+        Strategy::NetworkTopology { factors } => Some(factors),
+        _ => None,
+    }
+}
