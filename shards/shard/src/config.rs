@@ -23,6 +23,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
+/// `physical_partition_size` unless the configuration says otherwise, bytes.
+const PHYSICAL_PARTITION_SIZE: u64 = 10 << 30;
+
 /// Which node a new one replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplaceAddress {
@@ -150,6 +153,8 @@ pub struct Config {
     pub hints: HintOptions,
     /// How data is streamed between nodes.
     pub streams: StreamOptions,
+    /// `physical_partition_size`: bytes of a tablet above which it is split; above 0.
+    pub physical_partition_size: u64,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -327,6 +332,7 @@ impl Default for Config {
             access: AccessOptions::default(),
             hints: HintOptions::default(),
             streams: StreamOptions::default(),
+            physical_partition_size: PHYSICAL_PARTITION_SIZE,
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

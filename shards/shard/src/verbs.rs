@@ -69,6 +69,8 @@ verbs! {
     ClusterSnapshot = 0x25, "SNAPSHOT_REQ";
     /// Fetch from the sender what the node should have of a table.
     FetchTable = 0x26, "FETCH_TABLE_REQ";
+    /// How large are the tablets on the node?
+    TabletFigures = 0x27, "TABLET_FIGURES_REQ";
     /// Apply a mutation.
     Mutation = 0x40, "MUTATION_REQ";
     /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.

@@ -31,6 +31,7 @@ mod settings;
 pub mod sstables;
 mod startup_checks;
 mod streams;
+mod tablets;
 mod thresholds;
 pub mod units;
 mod yaml;
@@ -429,6 +430,7 @@ impl Given {
             access: self.access()?,
             hints: self.hints()?,
             streams: self.streams()?,
+            physical_partition_size: self.physical_partition_size()?.unwrap_or(default.physical_partition_size),
             compaction_bytes_per_second: {
                 self.rate("compaction_throughput")?.unwrap_or(default.compaction_bytes_per_second)
             },

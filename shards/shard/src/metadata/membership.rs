@@ -110,6 +110,8 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     runtime::spawn_in(Class::Background, super::joining::keep_telling(shard.clone()));
     runtime::spawn_in(Class::Background, super::receiving::keep(shard.clone()));
     runtime::spawn_in(Class::Background, super::settling::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, super::tablet_balance::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, super::tablet_cleaning::keep(shard.clone()));
     Ok(())
 }
 

@@ -9,7 +9,8 @@
 //!
 //! Operations that move data begin in [`ring_operations`]; nodes that gain data by them fetch it in [`receiving`], once
 //! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations
-//! while members are down are in [`owed_truncations`]. What nodes ask each other for this goes to shard 0 of the other
+//! while members are down are in [`owed_truncations`]. Tablets are split and moved in [`tablet_balance`], and what they
+//! leave behind is removed in [`tablet_cleaning`]. What nodes ask each other for this goes to shard 0 of the other
 //! node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
@@ -32,3 +33,5 @@ mod rows;
 mod settling;
 mod snapshot;
 mod stored_metadata;
+mod tablet_balance;
+mod tablet_cleaning;

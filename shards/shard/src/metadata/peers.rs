@@ -10,9 +10,10 @@
 //! | NODE_LIVE_REQ | a host id, 16 bytes | one byte: 1 if the node takes that one for alive, else 0 |
 //! | SNAPSHOT_REQ | see `operations::cluster_snapshots` | |
 //! | FETCH_TABLE_REQ | see `stream::handing_out` | |
+//! | TABLET_FIGURES_REQ | none | see `operations::tablet_figures` |
 
 use super::barrier::EndOlder;
-use crate::operations::cluster_snapshots;
+use crate::operations::{cluster_snapshots, tablet_figures};
 use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
@@ -150,6 +151,7 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         }),
         Verb::ClusterSnapshot => Some(Box::pin(cluster_snapshots::serve(shard, body)).await),
         Verb::FetchTable => Some(handing_out::serve(shard, body).await),
+        Verb::TabletFigures => Some(Box::pin(tablet_figures::serve(shard)).await),
         _ => None,
     }
 }

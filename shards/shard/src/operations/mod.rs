@@ -15,5 +15,6 @@ pub(crate) mod size_estimates;
 pub mod snapshots;
 pub(crate) mod splits;
 pub(crate) mod table_verbs;
+pub(crate) mod tablet_figures;
 pub(crate) mod tablet_plans;
 mod trace_writes;

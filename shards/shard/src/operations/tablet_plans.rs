@@ -2,11 +2,11 @@
 //! cluster as this node knows it, as parts of the entry that is proposed.
 
 use crate::shard_state::Shard;
-use cluster::metadata::{Command, MemberState, Metadata, OperationKind};
+use cluster::metadata::{Command, Member, MemberState, Metadata, OperationKind};
 use cluster::replication::Strategy;
-use cluster::tablets::planner::{self, PlacedTable, PlannedNode};
-use cluster::tablets::{TABLETS_MAX, TabletChange, TabletsUpdate};
-use model::{Keyspace, Schema, Table, TableId};
+use cluster::tablets::planner::{self, Factors, PlannedNode};
+use cluster::tablets::{TABLETS_MAX, TabletChange, TabletMap, TabletsUpdate};
+use model::{Keyspace, Schema, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -45,7 +45,7 @@ pub(crate) fn of_schema(
         let candidates = nodes.iter().filter(|node| factors.contains_key(&node.data_center)).count();
         let by_default = (candidates * TABLETS_PER_NODE).next_power_of_two();
         let count = if tablets.initial == 0 { by_default } else { tablets.initial as usize };
-        if let Some(map) = planner::initial(&nodes, &factors, count.min(TABLETS_MAX), &metadata.tablets) {
+        if let Some(map) = planner::initial(&nodes, &factors, count.min(TABLETS_MAX), &counts(metadata)) {
             updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] });
         }
     }
@@ -66,16 +66,17 @@ pub(crate) fn of_operation(shard: &Shard, begun: &Metadata, kind: &OperationKind
     if begun.tablets.is_empty() {
         return Vec::new();
     }
-    let schema = shard.schema();
-    let tables = tables(begun, &schema);
-    let nodes = nodes(shard, begun);
-    match kind {
-        OperationKind::Leave { .. } | OperationKind::Remove { .. } => {
-            planner::without(&nodes, &tables, &leaving(begun))
-        }
-        OperationKind::Replace { host_id, replaced } => planner::substituted(&tables, *replaced, *host_id),
-        _ => Vec::new(),
-    }
+    let substitute = match kind {
+        OperationKind::Leave { .. } | OperationKind::Remove { .. } => None,
+        OperationKind::Replace { host_id, replaced } => Some((*replaced, *host_id)),
+        _ => return Vec::new(),
+    };
+    let mut nodes = nodes(shard, begun);
+    // One that replaces another is joining, and takes exactly that one's place.
+    let joining = substitute.and_then(|(_, new)| begun.members.get(&new).map(|member| planned(new, member)));
+    nodes.extend(joining);
+    let maps: Vec<([u8; 16], &TabletMap)> = begun.tablets.iter().map(|(id, map)| (*id, &**map)).collect();
+    planner::replaced(&nodes, &maps, &leaving(begun), substitute)
 }
 
 /// The nodes that the operations under way take out of the ring.
@@ -88,32 +89,39 @@ fn leaving(metadata: &Metadata) -> BTreeSet<Uuid> {
     metadata.operations.values().filter_map(|operation| goes(&operation.kind)).collect()
 }
 
-/// The tables that have tablets.
-pub(crate) fn tables<'m>(metadata: &'m Metadata, schema: &Schema) -> Vec<PlacedTable<'m>> {
-    let placed = |(id, map): (&[u8; 16], &'m std::sync::Arc<_>)| {
-        let table: &Table = schema.table_by_id(TableId(*id))?;
-        let factors = factors(schema.keyspace(&table.keyspace)?)?;
-        Some(PlacedTable { id: *id, map, factors })
-    };
-    metadata.tablets.iter().filter_map(placed).collect()
-}
-
 /// The members that have or may have tablets, as the planner sees them.
 pub(crate) fn nodes(shard: &Shard, metadata: &Metadata) -> Vec<PlannedNode> {
     let leaving = leaving(metadata);
     let normal = metadata.members.iter().filter(|(_, member)| member.state != MemberState::Joining);
     let planned = normal.map(|(id, member)| PlannedNode {
-        host_id: *id,
-        data_center: member.data_center.clone(),
-        rack: member.rack.clone(),
-        weight: u32::from(member.shards.max(1)),
-        may_gain: !leaving.contains(id) && (*id == shard.host_id() || shard.is_live(*id)),
+        may_gain: *id == shard.host_id() || shard.is_live(*id),
+        leaves: leaving.contains(id),
+        ..planned(*id, member)
     });
     planned.collect()
 }
 
+fn planned(host_id: Uuid, member: &Member) -> PlannedNode {
+    PlannedNode {
+        host_id,
+        data_center: member.data_center.clone(),
+        rack: member.rack.clone(),
+        weight: u32::from(member.shards.max(1)),
+        may_gain: true,
+        leaves: false,
+    }
+}
+
+/// How many tablets each node has.
+fn counts(metadata: &Metadata) -> BTreeMap<Uuid, u64> {
+    let mut counts = BTreeMap::new();
+    let tablets = metadata.tablets.values().flat_map(|map| &map.tablets);
+    tablets.flat_map(|tablet| &tablet.replicas).for_each(|node| *counts.entry(*node).or_default() += 1);
+    counts
+}
+
 /// How many replicas a keyspace has in each data centre; `None` if its strategy says it otherwise.
-fn factors(keyspace: &Keyspace) -> Option<BTreeMap<String, u32>> {
+pub(crate) fn factors(keyspace: &Keyspace) -> Option<Factors> {
     match Strategy::of(&keyspace.replication) {
         Strategy::NetworkTopology { factors } => Some(factors),
         _ => None,

@@ -4,7 +4,7 @@
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches have rows of zeros.
 
-use super::{VirtualRows, damaged, gossip, hints, links, pools, repairs, streams, tables, throughput};
+use super::{VirtualRows, damaged, gossip, hints, links, pools, repairs, streams, tables, tablets, throughput};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -89,6 +89,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "streaming") => streams::fill(shard, rows).await?,
         ("system_views", "damaged_sstables") => damaged::fill(shard, rows).await?,
         ("system_views", "hot_partitions") => throughput::fill_hot(shard, rows).await?,
+        ("system_views", "tablets") => tablets::fill(shard, rows).await?,
         ("system_views", "throughput") => throughput::fill(shard, rows).await?,
         ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),
         ("system_views", "gossip_info") => gossip::fill(shard, rows),

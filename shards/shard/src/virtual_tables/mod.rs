@@ -18,6 +18,7 @@ mod repairs;
 pub(crate) mod settings;
 mod streams;
 mod tables;
+mod tablets;
 mod throughput;
 
 pub(crate) use changes::{VirtualChange, change, truncate};

@@ -15,6 +15,8 @@ pub struct SizeEstimate {
     weighted_bytes: f64,
     /// The partitions that `weighted_bytes` is about: all those of SSTables that overlap the range.
     weight: f64,
+    /// What the range takes on the disk, bytes.
+    disk_bytes: f64,
 }
 
 impl SizeEstimate {
@@ -23,11 +25,17 @@ impl SizeEstimate {
         self.partitions += other.partitions;
         self.weighted_bytes += other.weighted_bytes;
         self.weight += other.weight;
+        self.disk_bytes += other.disk_bytes;
     }
 
     /// Partitions in the range.
     pub fn partitions(&self) -> i64 {
         self.partitions.round() as i64
+    }
+
+    /// What the range takes on the disk, bytes.
+    pub fn disk_bytes(&self) -> u64 {
+        self.disk_bytes as u64
     }
 
     /// The mean size of a partition, bytes; 0 without any.
@@ -66,6 +74,7 @@ pub(crate) fn size_estimates(tables: &Tables, table: TableId, ranges: &[TokenRan
                     partitions: partitions * part,
                     weighted_bytes: sizes.mean() as f64 * weight,
                     weight,
+                    disk_bytes: sstable.disk_bytes as f64 * part,
                 });
             }
         }
@@ -94,8 +103,8 @@ mod tests {
     fn estimates_add_up() {
         let mut sum = SizeEstimate::default();
         assert_eq!((sum.partitions(), sum.mean_partition_bytes()), (0, 0));
-        sum.add(&SizeEstimate { partitions: 10.4, weighted_bytes: 1000.0, weight: 10.0 });
-        sum.add(&SizeEstimate { partitions: 1.3, weighted_bytes: 3000.0, weight: 10.0 });
+        sum.add(&SizeEstimate { partitions: 10.4, weighted_bytes: 1000.0, weight: 10.0, disk_bytes: 700.5 });
+        sum.add(&SizeEstimate { partitions: 1.3, weighted_bytes: 3000.0, weight: 10.0, disk_bytes: 1.6 });
         assert_eq!((sum.partitions(), sum.mean_partition_bytes()), (12, 200));
     }
 }

@@ -1,6 +1,8 @@
 //! Options of the cluster, addresses, tokens and peers.
 
-use super::kind::{CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, TEXT};
+use super::kind::{
+    CLASS, CONSISTENCY, DECIMAL, FLAG, INT_BYTES, INT_MILLISECONDS, INTEGER, Kind, LIST, LONG_BYTES, TEXT,
+};
 use super::older::Older::{Bytes, Milliseconds, Same};
 use super::{Key, group, read, refused, unused};
 
@@ -182,6 +184,13 @@ pub(super) const KEYS: &[Key] = &[
         INT_MILLISECONDS,
         "10s",
         "a node whose clock differs by more from that of a seed does not join its cluster",
+    )
+    .own(),
+    read(
+        "physical_partition_size",
+        LONG_BYTES,
+        "10GiB",
+        "a tablet that is larger is split, in keyspaces with tablets (docs/partitioning.md); 64KiB to 30GiB",
     )
     .own(),
     read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),

@@ -1,0 +1,35 @@
+//! Options of tables that are cut into tablets.
+
+use super::given::Given;
+use super::{ConfigError, error};
+
+/// The smallest size at which tablets are split, bytes: the estimates of less are rough.
+const SIZE_MIN: u64 = 64 << 10;
+/// The largest, which is that of the managed services too, bytes.
+const SIZE_MAX: u64 = 30 << 30;
+
+impl Given {
+    pub(super) fn physical_partition_size(&self) -> Result<Option<u64>, ConfigError> {
+        match self.bytes("physical_partition_size")? {
+            Some(bytes) if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) => {
+                error(format!("physical_partition_size: {bytes} bytes, not from {SIZE_MIN} to {SIZE_MAX}"))
+            }
+            bytes => Ok(bytes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Config;
+
+    #[test]
+    fn the_size_of_a_tablet_is_bounded() {
+        let size = |text: &str| Config::read(text, &[]).map(|read| read.node.physical_partition_size);
+        assert_eq!(size("").ok(), Some(10 << 30));
+        assert_eq!(size("physical_partition_size: 64KiB").ok(), Some(64 << 10));
+        assert_eq!(size("physical_partition_size: 30GiB").ok(), Some(30 << 30));
+        assert!(size("physical_partition_size: 65535B").is_err());
+        assert!(size("physical_partition_size: 32212254721B").is_err());
+    }
+}

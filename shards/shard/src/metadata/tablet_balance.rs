@@ -1,0 +1,126 @@
+//! Splitting, merging and moving tablets: the part of whoever leads the group, on shard 0.
+//!
+//! Every [`PERIOD`], if no operation is under way, one thing is done, the first of these that there is to do:
+//! 1. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
+//! 2. Tablets that are too large are split, neighbours that are small are merged. No data moves.
+//! 3. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
+//!
+//! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
+
+use crate::operations::ring_changes::receivers;
+use crate::operations::tablet_figures::{self, AllFigures};
+use crate::operations::tablet_plans::{self, factors};
+use crate::shard_state::Shard;
+use cluster::metadata::{Command, Metadata, OperationKind};
+use cluster::tablets::planner::{self, Limits, PlannedNode, TableView};
+use cluster::tablets::{TABLETS_MAX, TabletsUpdate};
+use cluster::topology::features;
+use model::{Failure, Schema, TableId};
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+/// How often the leader looks.
+const PERIOD: Duration = Duration::from_secs(10);
+/// Most tablets that move at the same time.
+const MOVES_MAX: usize = 8;
+/// A tablet is split though it is being moved above so many times the size at which it is split else.
+const URGENCY: u64 = 3;
+/// How long the cluster may take to agree.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Splits, merges and moves tablets while this node leads, until it stops.
+pub(crate) async fn keep(shard: Shard) {
+    while !shard.store().is_closing() {
+        runtime::sleep(PERIOD).await;
+        let leads = shard.metadata().group().is_some_and(|group| group.leader() == Some(shard.host_id()));
+        let metadata = shard.metadata().current();
+        let is_calm = metadata.operations.is_empty() && shard.topology().all_have(features::TABLETS);
+        if !leads || metadata.tablets.is_empty() || !is_calm {
+            continue;
+        }
+        if let Err(failure) = balance(&shard).await {
+            tracing::warn!(%failure, "tablets are not balanced; trying again");
+        }
+    }
+}
+
+/// Does what is to be done first.
+async fn balance(shard: &Shard) -> Result<(), Failure> {
+    let figures = tablet_figures::gather(shard).await?;
+    let (metadata, schema) = (shard.metadata().current(), shard.schema());
+    let nodes = tablet_plans::nodes(shard, &metadata);
+    let missing = filled_up(&metadata, &schema, &nodes);
+    if !missing.is_empty() {
+        return move_tablets(shard, &metadata, missing).await;
+    }
+    let views = views(shard, &metadata, &figures);
+    let cuts = views.iter().map(|view| TabletsUpdate { table: view.id, changes: planner::split_and_merge(view) });
+    let cuts: Vec<TabletsUpdate> = cuts.filter(|update| !update.changes.is_empty()).collect();
+    if !cuts.is_empty() {
+        for update in &cuts {
+            let table = schema.table_by_id(TableId(update.table)).map_or_else(String::new, |table| table.full_name());
+            tracing::info!("tablets of {table}: {:?}", update.changes);
+        }
+        return propose(shard, Command::Tablets { with: None, updates: cuts, members_epoch: metadata.members_epoch })
+            .await;
+    }
+    let moves = planner::balance(&nodes, &views, MOVES_MAX);
+    if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
+}
+
+/// Goals of tables that lack replicas for which there are nodes.
+fn filled_up(metadata: &Metadata, schema: &Schema, nodes: &[PlannedNode]) -> Vec<TabletsUpdate> {
+    let mut updates = Vec::new();
+    for (id, map) in &metadata.tablets {
+        let table = schema.table_by_id(TableId(*id));
+        let Some(factors) = table.and_then(|table| factors(schema.keyspace(&table.keyspace)?)) else { continue };
+        let changes = planner::refactored(nodes, map, &factors);
+        if !changes.is_empty() {
+            updates.push(TabletsUpdate { table: *id, changes });
+        }
+    }
+    updates
+}
+
+fn views<'v>(shard: &Shard, metadata: &'v Metadata, figures: &'v AllFigures) -> Vec<TableView<'v>> {
+    let target = shard.config().physical_partition_size;
+    let schema = shard.schema();
+    let view = |(id, map): (&[u8; 16], &'v std::sync::Arc<_>)| {
+        let table = schema.table_by_id(TableId(*id))?;
+        let initial = schema.keyspace(&table.keyspace)?.tablets.map_or(0, |tablets| tablets.initial);
+        let limits = Limits {
+            bytes_target: target,
+            bytes_max: target.saturating_mul(URGENCY),
+            tablets_min: initial.clamp(1, TABLETS_MAX as u32),
+            ..Limits::default()
+        };
+        Some(TableView { id: *id, map, figures: figures.get(id).map_or(&[], Vec::as_slice), limits })
+    };
+    metadata.tablets.iter().filter_map(view).collect()
+}
+
+/// Begins to move tablets.
+async fn move_tablets(shard: &Shard, seen: &Metadata, updates: Vec<TabletsUpdate>) -> Result<(), Failure> {
+    let command = |receivers| {
+        let begin = Command::Begin {
+            kind: OperationKind::Tablets,
+            receivers,
+            members_epoch: seen.members_epoch,
+            schema_version: seen.schema_version,
+        };
+        tablet_plans::joined(begin, updates.clone(), seen)
+    };
+    let mut begun = Metadata::clone(seen);
+    // With a receiver, or it would be at its end at once.
+    let tried = begun.apply(seen.epoch + 1, &command(BTreeSet::from([shard.host_id()])));
+    tried.map_err(|rejected| Failure::server(rejected.to_string()))?;
+    let count: usize = updates.iter().map(|update| update.changes.len()).sum();
+    tracing::info!("{count} tablets of {} tables get other replicas", updates.len());
+    propose(shard, command(receivers(shard, &begun, &shard.schema()))).await
+}
+
+async fn propose(shard: &Shard, command: Command) -> Result<(), Failure> {
+    let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+    let proposed = shard.metadata().propose(&command, deadline).await;
+    proposed.map(|_| ()).map_err(|error| Failure::server(format!("{error:?}")))
+}
