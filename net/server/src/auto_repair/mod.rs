@@ -73,8 +73,8 @@ async fn most_overdue(
     let now = runtime::wall_micros().div_euclid(1000);
     let mut found: Option<Due> = None;
     for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.is_virtual() && !keyspace.is_local()) {
-        let Some(ranges) = repair::own_ranges(&node.shard, keyspace, options.primary_range_only) else { continue };
         for table in keyspace.tables.values().filter(|table| !shard::is_hidden(table) && !failed.contains(&table.id)) {
+            let Some(ranges) = repair::own_ranges(&node.shard, table, options.primary_range_only) else { continue };
             let last = match history::last_repair(&node.shard, table, &ranges).await {
                 Ok(last) => last.max(done.get(&table.id).copied()),
                 Err(failure) => {

@@ -198,6 +198,8 @@ pub struct KeyspacePlacement {
     topology: Rc<Topology>,
     levels: Levels,
     ranges: Ranges,
+    /// Whether the ranges are those of a table's tablets.
+    is_by_tablets: bool,
     /// The ranges once all operations under way have ended, and what is pending until then.
     next: Option<Box<Next>>,
 }
@@ -231,7 +233,8 @@ impl KeyspacePlacement {
             let pending = PendingRanges::between(&ranges, &next)?;
             Some(Box::new(Next { ranges: next, levels, pending }))
         });
-        KeyspacePlacement { levels: Levels::of(&strategy, &before.class, &topology), topology, ranges, next }
+        let levels = Levels::of(&strategy, &before.class, &topology);
+        KeyspacePlacement { levels, topology, ranges, is_by_tablets: false, next }
     }
 
     /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before.
@@ -262,12 +265,17 @@ impl KeyspacePlacement {
             let pending = PendingRanges::between(&ranges, &next)?;
             Some(Box::new(Next { ranges: next, levels: levels(other), pending }))
         });
-        KeyspacePlacement { levels: levels(read), topology, ranges, next }
+        KeyspacePlacement { levels: levels(read), topology, ranges, is_by_tablets: true, next }
     }
 
     /// The nodes.
     pub fn topology(&self) -> &Rc<Topology> {
         &self.topology
+    }
+
+    /// Whether these are the tablets of one table; else they are ranges of the ring.
+    pub fn is_by_tablets(&self) -> bool {
+        self.is_by_tablets
     }
 
     /// What each consistency level needs.

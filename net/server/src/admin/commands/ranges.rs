@@ -5,8 +5,9 @@ use super::table_names::keyspaces;
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
+use cluster::placement::KeyspacePlacement;
 use cluster::topology::{NodeIndex, Topology};
-use model::Keyspace;
+use model::{Keyspace, RingToken, TokenRange};
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -23,12 +24,19 @@ pub(crate) fn describe_ring(node: &NodeState, request: &Request, out: &mut Strin
         return failed(format!("There is no ring for the keyspace: {name}"));
     }
     let placement = node.shard.placement();
-    let (topology, Some(placed)) = (placement.topology(), placement.keyspace(name)) else { return Ok(()) };
+    let topology = placement.topology();
+    let placed = match (request.arguments.get(1), keyspace.tablets) {
+        (None, Some(_)) => return usage(format!("The tables of {name} have tablets of their own: name one")),
+        (None, None) => placement.keyspace(name),
+        (Some(table), _) => match keyspace.tables.get(table) {
+            Some(table) => placement.table(table.id).map(|placed| placed.keyspace()),
+            None => return usage(format!("Unknown table '{table}' in keyspace '{name}'")),
+        },
+    };
+    let Some(placed) = placed else { return Ok(()) };
     let metadata = node.shard.cluster_metadata();
-    let ring = topology.ring();
-    for (at, (end, _)) in ring.iter().enumerate() {
-        let (start, _) = &ring[at.checked_sub(1).unwrap_or(ring.len() - 1)];
-        let nodes = placed.nodes_of(end);
+    for (start, end) in parts(topology, placed) {
+        let nodes = placed.nodes_of(&end);
         let clients = |at: &NodeIndex| {
             let node = topology.node(*at);
             let member = metadata.members.get(&node.host_id);
@@ -52,6 +60,18 @@ pub(crate) fn describe_ring(node: &NodeState, request: &Request, out: &mut Strin
     Ok(())
 }
 
+/// The ranges of the ring, or all tablets with the same replicas: the token before each, and its last.
+fn parts(topology: &Topology, placed: &KeyspacePlacement) -> Vec<(RingToken, RingToken)> {
+    if placed.is_by_tablets() {
+        let token = |token: Option<&RingToken>, none: i64| token.cloned().unwrap_or(RingToken::Murmur3(none));
+        let ranges = placed.ranges(&TokenRange::FULL);
+        return ranges.map(|range| (token(range.after, i64::MIN), token(range.until, i64::MAX))).collect();
+    }
+    let ring = topology.ring();
+    let before = |at: usize| ring[at.checked_sub(1).unwrap_or(ring.len() - 1)].0.clone();
+    ring.iter().enumerate().map(|(at, (end, _))| (before(at), end.clone())).collect()
+}
+
 /// `getendpoints`: the replicas of a partition.
 pub(crate) fn endpoints(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     let [keyspace, table, key] = request.arguments.as_slice() else {
@@ -65,8 +85,8 @@ pub(crate) fn endpoints(node: &NodeState, request: &Request, out: &mut String) -
     };
     let key = key_of(table, key).map_err(CommandError::Failed)?;
     let placement = node.shard.placement();
-    if let Some(placed) = placement.keyspace(keyspace) {
-        for at in placed.nodes_of(&schema.partitioner.ring_token(&key)) {
+    if let Some(placed) = placement.table(table.id) {
+        for at in placed.keyspace().nodes_of(&schema.partitioner.ring_token(&key)) {
             let _ = writeln!(out, "{}", address(placement.topology(), *at));
         }
     }

@@ -63,8 +63,13 @@ pub(super) fn ownership(node: &NodeState, schema: &Schema, keyspace: Option<&str
         return meaningless("Ownership values for keyspaces with LocalStrategy are meaningless");
     }
     let placement = node.shard.placement();
-    let parts = placement.keyspace(&keyspace.name).map(|placed| placed.shares());
-    Ok(Ownership { parts: Some(parts.unwrap_or_default()), note: None })
+    let groups = placement.groups(schema);
+    let shares: Vec<Vec<f64>> =
+        groups.iter().filter(|group| group.keyspace == keyspace.name).map(|group| group.placed.shares()).collect();
+    // The tables of a keyspace with tablets are placed each by itself.
+    let mean = |node: usize| shares.iter().map(|shares| shares[node]).sum::<f64>() / shares.len().max(1) as f64;
+    let parts = (0..placement.topology().nodes().len()).map(mean).collect();
+    Ok(Ownership { parts: Some(parts), note: None })
 }
 
 /// A member of the cluster as operators see it.

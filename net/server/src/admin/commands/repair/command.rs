@@ -15,6 +15,7 @@ use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
 use crate::repair_commands::{RepairCommand, RepairCommands};
+use cluster::placement::{KeyspacePlacement, Placement};
 use cluster::topology::{NodeIndex, Topology};
 use model::text::instant;
 use model::tombstone_gc::GcMode;
@@ -60,7 +61,7 @@ pub(crate) async fn repair(node: &NodeState, request: &Request, out: &mut String
     runtime::spawn(async move {
         let mut ended = Ok(());
         for keyspace in keyspaces {
-            ended = Run::keyspace(&shard, &commands, &told, &keyspace, &options).await;
+            ended = keyspace_repaired(&shard, &commands, &told, &keyspace, &options).await;
             if ended.is_err() {
                 break;
             }
@@ -91,13 +92,50 @@ pub(crate) async fn repair_own(node: &NodeState, keyspace: &str, own: OwnRepair)
         repair_paxos: true,
         ..RepairOptions::default()
     };
-    Run::keyspace(&node.shard, &node.repairs, &RepairCommand::default(), keyspace, &options).await
+    keyspace_repaired(&node.shard, &node.repairs, &RepairCommand::default(), keyspace, &options).await
 }
 
-/// The ranges of a keyspace that this node repairs of its own accord, as texts; `None` if no other node has any.
-pub(crate) fn own_ranges(shard: &Shard, keyspace: &Keyspace, primary_range_only: bool) -> Option<Vec<String>> {
+/// Repairs a keyspace: its tables that follow the ring with one command, each of those with tablets with one of its own,
+/// because the ranges of each are others. Fails with what nodetool prints as its error.
+async fn keyspace_repaired(
+    shard: &Shard,
+    commands: &RepairCommands,
+    said: &RepairCommand,
+    keyspace: &Keyspace,
+    options: &RepairOptions,
+) -> Result<(), String> {
     let placement = shard.placement();
-    let placed = placement.keyspace(&keyspace.name)?;
+    let is_asked = |table: &&Arc<Table>| options.tables.is_empty() || options.tables.contains(&table.name);
+    let has_tablets = |table: &&Arc<Table>| placement.tablets(table.id).is_some();
+    let asked: Vec<&Arc<Table>> = keyspace.tables.values().filter(is_asked).collect();
+    let (by_tablets, by_ring): (Vec<&Arc<Table>>, Vec<&Arc<Table>>) = asked.into_iter().partition(has_tablets);
+    if by_tablets.is_empty() {
+        return Run::group(shard, commands, said, (keyspace, None), options).await;
+    }
+    if !by_ring.is_empty() {
+        let tables = by_ring.iter().map(|table| table.name.clone()).collect();
+        let options = RepairOptions { tables, ..options.clone() };
+        Run::group(shard, commands, said, (keyspace, None), &options).await?;
+    }
+    for table in by_tablets {
+        let options = RepairOptions { tables: vec![table.name.clone()], ..options.clone() };
+        Run::group(shard, commands, said, (keyspace, Some(table.id)), &options).await?;
+    }
+    Ok(())
+}
+
+/// Where a table with tablets is, or, without one, the tables of a keyspace that follow the ring.
+fn placed_of<'p>(placement: &'p Placement, keyspace: &str, table: Option<TableId>) -> Option<&'p KeyspacePlacement> {
+    match table {
+        Some(table) => placement.table(table).map(|placed| placed.keyspace()),
+        None => placement.keyspace(keyspace),
+    }
+}
+
+/// The ranges of a table that this node repairs of its own accord, as texts; `None` if no other node has any.
+pub(crate) fn own_ranges(shard: &Shard, table: &Table, primary_range_only: bool) -> Option<Vec<String>> {
+    let placement = shard.placement();
+    let placed = placement.table(table.id)?.keyspace();
     let topology = placement.topology();
     let options = RepairOptions { primary_range: primary_range_only, ..RepairOptions::default() };
     let ranges = plan::ranges(topology, placed, &options);
@@ -133,6 +171,8 @@ struct Run<'a> {
     shard: &'a Shard,
     said: &'a RepairCommand,
     keyspace: &'a Keyspace,
+    /// The only table, if it has tablets.
+    table: Option<TableId>,
     options: &'a RepairOptions,
     number: u64,
     began: Instant,
@@ -151,16 +191,17 @@ struct Scope {
 }
 
 impl<'a> Run<'a> {
-    /// Repairs a keyspace. Fails with what nodetool prints as its error.
-    async fn keyspace(
+    /// Repairs the tables of a keyspace that follow the ring, or one that has tablets. Fails with what nodetool prints as
+    /// its error.
+    async fn group(
         shard: &'a Shard,
         commands: &RepairCommands,
         said: &'a RepairCommand,
-        keyspace: &'a Keyspace,
+        (keyspace, table): (&'a Keyspace, Option<TableId>),
         options: &'a RepairOptions,
     ) -> Result<(), String> {
         let placement = shard.placement();
-        let replicas = placement.keyspace(&keyspace.name).map_or(0, |placed| {
+        let replicas = placed_of(&placement, &keyspace.name, table).map_or(0, |placed| {
             let all = placed.ranges(&model::TokenRange::FULL);
             all.map(|range| range.nodes.len()).max().unwrap_or(0)
         });
@@ -171,7 +212,7 @@ impl<'a> Run<'a> {
         }
         let number = commands.number();
         let proofs = RefCell::default();
-        let run = Run { shard, said, keyspace, options, number, began: runtime::now(), proofs };
+        let run = Run { shard, said, keyspace, table, options, number, began: runtime::now(), proofs };
         match run.run().await {
             Ok(success) => {
                 say(said, success.clone());
@@ -389,7 +430,7 @@ impl<'a> Run<'a> {
         };
         let placement = self.shard.placement();
         let topology = placement.topology().clone();
-        let Some(placed) = placement.keyspace(&self.keyspace.name) else {
+        let Some(placed) = placed_of(&placement, &self.keyspace.name, self.table) else {
             return Err(format!("Keyspace {} does not exist", self.keyspace.name));
         };
         let ranges = plan::ranges(&topology, placed, self.options);

@@ -144,7 +144,7 @@ fn state_of(node: &NodeState, id: &[u8; 16]) -> Option<SessionState> {
 fn repaired(node: &NodeState, table: &Table) -> [String; 5] {
     let placement = node.shard.placement();
     let topology = placement.topology();
-    let own = placement.keyspace(&table.keyspace);
+    let own = placement.table(table.id).map(|placed| placed.keyspace());
     let own = own.map_or_else(Vec::new, |placed| plan::ranges(topology, placed, &RepairOptions::default()));
     let partitioner = node.shard.schema().partitioner;
     let mut latest: BTreeMap<RingPart, i64> = own.into_iter().map(|part| (part, 0)).collect();
