@@ -400,7 +400,8 @@ pub struct Replication {
 /// How the tables of a keyspace are cut into tablets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyspaceTablets {
-    /// The number of tablets that a new table has at least; 0: as many as the cluster chooses.
+    /// The number of tablets that a new table has at least, up to [`crate::tablets::TABLETS_MAX`]; 0: as many as the
+    /// cluster chooses.
     pub initial: u32,
 }
 

@@ -146,6 +146,38 @@ fn identity_is_kept_over_restarts() {
 }
 
 #[test]
+fn tablets_of_keyspaces_are_kept_and_shown() {
+    let mut world = World::start(2);
+    let create = "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': '1'}  AND \
+                  durable_writes = true";
+    let tablets = " AND tablets = {'enabled': true, 'initial': 4}";
+    world.run_query(&format!("{create}{tablets}"));
+    let described = |world: &mut World| {
+        let cell = world.rows_on(1, "DESCRIBE ONLY KEYSPACE t")[0][3].clone().expect("a text");
+        String::from_utf8_lossy(&cell).into_owned()
+    };
+    let stored = "SELECT keyspace_name, initial_tablets FROM system_schema.scylla_keyspaces";
+    let row = vec![Some(b"t".to_vec()), Some(4i32.to_be_bytes().to_vec())];
+    for _ in 0..2 {
+        assert_eq!(described(&mut world), format!("{create}{tablets};"));
+        assert_eq!(world.rows_on(1, stored), [row.clone()]);
+        world.crash();
+        world.run(2);
+    }
+    let shown = "SELECT * FROM system_schema.tables WHERE keyspace_name = 'system_schema' AND table_name = \
+                 'scylla_keyspaces'";
+    assert!(world.rows_on(0, shown).is_empty());
+    for created in [create.to_owned(), format!("{create} AND tablets = {{'enabled': true}}")] {
+        world.run_query("DROP KEYSPACE t");
+        assert!(world.rows_on(0, stored).is_empty());
+        world.run_query(&created);
+        world.crash();
+        world.run(2);
+        assert_eq!(described(&mut world), format!("{created};"));
+    }
+}
+
+#[test]
 fn the_option_tombstone_gc_is_kept_shown_and_changed() {
     let mut world = World::start(2);
     world.run_query(CREATE_KEYSPACE);

@@ -1,9 +1,9 @@
 //! Reading keyspaces from the rows of `system_schema`.
 //!
-//! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table or type without
-//! its keyspace, a table without columns, types that hold each other, two columns with one id.
+//! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table, a type or tablets
+//! without their keyspace, a table without columns, types that hold each other, two columns with one id.
 
-use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tombstone_gc};
+use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tablets, tombstone_gc};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::capacity::{self, Capacity};
@@ -25,6 +25,7 @@ pub(crate) struct SchemaRows {
     pub(crate) indexes: Vec<StoredRow>,
     pub(crate) column_ids: Vec<StoredRow>,
     pub(crate) masks: Vec<StoredRow>,
+    pub(crate) tablets: Vec<StoredRow>,
 }
 
 /// What the rows of `system_schema` describe.
@@ -38,12 +39,19 @@ pub(crate) struct StoredSchema {
 
 /// The keyspaces that the rows describe. `schema` is any schema with the system tables.
 pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, Error> {
-    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids, masks } = rows;
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids, masks, .. } = rows;
     let mut found = BTreeMap::new();
     let description = system_table(schema, "system_schema", "keyspaces");
     for row in keyspaces {
         let keyspace = load_keyspace(RowReader::new(description, row))?;
         found.insert(keyspace.name.clone(), keyspace);
+    }
+
+    let description = system_table(schema, "system_schema", tablets::TABLE);
+    for row in &rows.tablets {
+        let row = RowReader::new(description, row);
+        let keyspace = found.get_mut(&row.text("keyspace_name")?);
+        keyspace.ok_or_else(|| row.malformed("keyspace_name"))?.tablets = Some(tablets::load(row)?);
     }
 
     load_types(&mut found, system_table(schema, "system_schema", "types"), types)?;
