@@ -6,6 +6,7 @@ use cql::define::{
 };
 use cql::plan::Plan;
 use model::schema::KeyspaceTablets;
+use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
 use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, Table, TableId};
 use std::collections::BTreeMap;
@@ -224,6 +225,40 @@ fn the_tablets_of_a_keyspace_cannot_be_altered() {
     world.run("DROP KEYSPACE t");
     world.run("CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'}");
     assert_eq!(world.schema.keyspace("t").expect("there").tablets, None);
+}
+
+#[test]
+fn tables_say_how_many_tablets_they_want() {
+    let mut world = World::new();
+    world.run(
+        "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true}",
+    );
+    let option = |world: &World| world.schema.table("t", "t").expect("there").options.tablets;
+    world.run("CREATE TABLE t.t (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4, 'max_tablet_count': '16'}");
+    assert_eq!(option(&world), TableTablets { min: Some(4), max: Some(16), expected_gb: None });
+    world.run("ALTER TABLE t.t WITH tablets = {'expected_data_size_in_gb': 500}");
+    let expected = TableTablets { expected_gb: Some(500), ..TableTablets::default() };
+    assert_eq!(option(&world), expected);
+    world.run("ALTER TABLE t.t WITH comment = 'x'");
+    assert_eq!(option(&world), expected);
+    world.run("ALTER TABLE t.t WITH tablets = {}");
+    assert_eq!(option(&world), TableTablets::default());
+
+    world.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let refused = "The table option tablets cannot be used: keyspace k has no tablets";
+    for text in [
+        "CREATE TABLE u (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}",
+        "ALTER TABLE t WITH tablets = {'min_tablet_count': 4}",
+    ] {
+        let failure = world.apply(text).expect_err(text);
+        assert_eq!((failure.code, &*failure.text), (ErrorCode::Config, refused));
+    }
+    assert_eq!(world.apply("ALTER TABLE t WITH tablets = {}").expect("nothing").change, None);
+    assert_eq!(
+        world.failure("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 65537}"),
+        "Invalid value '65537' for max_tablet_count: must be a number from 1 to 65536"
+    );
+    world.run("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 65536}");
 }
 
 #[test]

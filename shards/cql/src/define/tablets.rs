@@ -1,10 +1,10 @@
 //! The property `tablets` of keyspaces, in ScyllaDB's words: `{'enabled': true|false, 'initial': N}`. A keyspace has
-//! tablets if the property says so, or how many.
+//! tablets if the property says so, or how many. The property of tables is in [`model::tablets`].
 
 use super::table_options::OptionMap;
 use super::{DefinitionContext, Result};
 use model::schema::{KeyspaceTablets, Replication};
-use model::tablets::TABLETS_MAX;
+use model::tablets::{TABLETS_MAX, TableTablets};
 use model::{Failure, Keyspace, Partitioner};
 
 /// The property as written.
@@ -92,6 +92,17 @@ pub(super) fn check_altered(written: Option<&OptionMap>, after: &Keyspace) -> Re
     match after.tablets {
         Some(_) => check_strategy(&after.replication),
         None => Ok(()),
+    }
+}
+
+/// Refuses the option of a table that has no tablets.
+pub(super) fn check_table(option: TableTablets, keyspace: &Keyspace) -> Result<()> {
+    match keyspace.tablets {
+        None if option != TableTablets::default() => Err(Failure::config(format!(
+            "The table option tablets cannot be used: keyspace {} has no tablets",
+            keyspace.name
+        ))),
+        _ => Ok(()),
     }
 }
 

@@ -221,7 +221,10 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
         ("speculative_retry", text(&options.speculative_retry)),
     ];
     out.extend(named.into_iter().map(|(name, value)| format!("{name} = {value}")));
-    // Cassandra has no such option.
+    // Cassandra has no such options.
+    if options.tablets != Default::default() {
+        out.push(format!("tablets = {}", map(&options.tablets.to_map())));
+    }
     if options.tombstone_gc != Default::default() {
         out.push(format!("tombstone_gc = {}", map(&options.tombstone_gc.to_map())));
     }

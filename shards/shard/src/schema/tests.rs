@@ -8,6 +8,7 @@ use super::*;
 use model::capacity::Capacity;
 use model::mutation::Operation;
 use model::schema::{DroppedColumn, KeyspaceTablets, Replication, TableOptions};
+use model::tablets::TableTablets;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, IndexedPart, Mutation, Table, text};
 
@@ -127,6 +128,7 @@ pub(crate) fn sample() -> Keyspace {
             incremental_backups: Some(true),
             memtable: Some("skiplist".into()),
             comment: "it's".into(),
+            tablets: TableTablets { min: Some(4), expected_gb: Some(10), ..TableTablets::default() },
             bloom_filter_fp_chance: 0.1,
             capacity: Some(Arc::new(Capacity { writes_per_key: Some(5), ..Capacity::default() })),
             extensions: [("x".to_string(), vec![0xca, 0xfe])].into(),
@@ -370,6 +372,8 @@ fn changes_write_what_the_next_start_reads() {
             keyspace.types.insert("new".into(), Arc::new(definition));
         }),
         in_table(|table| table.options.allow_auto_snapshot = None),
+        in_table(|table| table.options.tablets = TableTablets::default()),
+        in_table(|table| table.options.tablets.max = Some(8)),
         in_table(|table| (table.options.memtable, table.options.incremental_backups) = (None, None)),
         in_table(|table| table.columns[0].name = "renamed".into()),
         in_table(|table| {

@@ -178,6 +178,34 @@ fn tablets_of_keyspaces_are_kept_and_shown() {
 }
 
 #[test]
+fn tablets_of_tables_are_kept_and_shown() {
+    let mut world = World::start(2);
+    world.run_query(
+        "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true}",
+    );
+    world.run_query("CREATE TABLE t.t (p int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}");
+    let described = |world: &mut World| {
+        let cell = world.rows_on(1, "DESCRIBE TABLE t.t")[0][3].clone().expect("a text");
+        String::from_utf8_lossy(&cell).into_owned()
+    };
+    world.crash();
+    world.run(2);
+    assert!(described(&mut world).ends_with("\n    AND tablets = {'min_tablet_count': '4'};"));
+    world.run_query("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 8, 'expected_data_size_in_gb': 2}");
+    let shown = "\n    AND tablets = {'expected_data_size_in_gb': '2', 'max_tablet_count': '8'};";
+    assert!(described(&mut world).ends_with(shown));
+    // The text makes the same table again.
+    let text = described(&mut world);
+    world.run_query("DROP TABLE t.t");
+    world.run_query(&text);
+    world.crash();
+    world.run(2);
+    assert_eq!(described(&mut world), text);
+    world.run_query("ALTER TABLE t.t WITH tablets = {}");
+    assert!(!described(&mut world).contains("tablets"));
+}
+
+#[test]
 fn the_option_tombstone_gc_is_kept_shown_and_changed() {
     let mut world = World::start(2);
     world.run_query(CREATE_KEYSPACE);

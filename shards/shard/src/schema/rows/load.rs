@@ -8,6 +8,7 @@ use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::capacity::{self, Capacity};
 use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::tablets::TableTablets;
 use model::tombstone_gc::TombstoneGc;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, Keyspace, Schema, Table, TableId};
@@ -253,6 +254,10 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         None => TombstoneGc::default(),
         Some(bytes) => tombstone_gc::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
     };
+    let tablets = match extensions.remove(tablets::EXTENSION) {
+        None => TableTablets::default(),
+        Some(bytes) => tablets::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
+    };
     let capacity = extensions.remove(capacity::EXTENSION).map(|bytes| Capacity::decode(&bytes));
     let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
@@ -276,6 +281,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         min_index_interval: row.int("min_index_interval")?,
         read_repair: row.text("read_repair")?,
         speculative_retry: row.text("speculative_retry")?,
+        tablets,
         tombstone_gc: gc,
     };
     Ok(Table {

@@ -292,6 +292,8 @@ impl Changes<'_> {
         extensions.extend(times.as_deref().map(|times| (drop_times::EXTENSION, times)));
         let gc = tombstone_gc::encode(options.tombstone_gc);
         extensions.extend(gc.as_deref().map(|gc| (tombstone_gc::EXTENSION, gc)));
+        let tablets = tablets::encode(options.tablets);
+        extensions.extend(tablets.as_deref().map(|tablets| (tablets::EXTENSION, tablets)));
         let capacity = options.capacity.as_ref().and_then(|capacity| capacity.encode());
         extensions.extend(capacity.as_deref().map(|capacity| (capacity::EXTENSION, capacity)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);
