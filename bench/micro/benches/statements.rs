@@ -58,6 +58,7 @@ fn schema() -> Schema {
             drop_compact_storage: false,
             masking: cql::define::Masking::SwitchedOff,
             has_repair_proofs: true,
+            has_tablets: true,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

@@ -5,6 +5,8 @@ use cql::define::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, USER_TYPES_MAX,
 };
 use cql::plan::Plan;
+use model::schema::KeyspaceTablets;
+use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
 use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, Table, TableId};
 use std::collections::BTreeMap;
@@ -14,12 +16,13 @@ use std::sync::Arc;
 struct World {
     schema: Schema,
     next_id: u128,
+    has_tablets: bool,
 }
 
 impl World {
     /// A schema with an empty keyspace `k`.
     fn new() -> World {
-        let mut world = World { schema: Schema::empty(model::Partitioner::Murmur3), next_id: 1 };
+        let mut world = World { schema: Schema::empty(model::Partitioner::Murmur3), next_id: 1, has_tablets: true };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
         world
     }
@@ -38,6 +41,7 @@ impl World {
             default_compaction: None,
             drop_compact_storage: true,
             has_repair_proofs: true,
+            has_tablets: self.has_tablets,
             masking: cql::define::Masking::On,
             guardrails: None,
         };
@@ -121,6 +125,140 @@ fn what_changes_is_told_and_what_does_not_is_not() {
     let change = world.apply("DROP KEYSPACE k").expect("applies").change.expect("a change");
     assert_eq!((change.kind, change.target, change.name.as_str()), (ChangeKind::Dropped, ChangeTarget::Keyspace, ""));
     assert!(change.after.is_none() && world.schema.tables.is_empty());
+}
+
+#[test]
+fn keyspaces_have_tablets_if_they_ask_for_them() {
+    let mut world = World::new();
+    let create = |name: &str, tablets: &str| {
+        format!(
+            "CREATE KEYSPACE {name} WITH replication = {{'class': 'NetworkTopologyStrategy'}} AND tablets = {tablets}"
+        )
+    };
+    let tablets = |initial| Some(KeyspaceTablets { initial });
+    for (at, (written, expected)) in [
+        ("{'enabled': true}", tablets(0)),
+        ("{'enabled': 'TRUE', 'initial': '4'}", tablets(4)),
+        ("{'initial': 1}", tablets(1)),
+        ("{'enabled': true, 'initial': 65536}", tablets(65_536)),
+        ("{'enabled': false}", None),
+        ("{'enabled': false, 'initial': 4}", None),
+        ("{}", None),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        world.run(&create(&format!("k{at}"), written));
+        assert_eq!(world.schema.keyspace(&format!("k{at}")).expect("there").tablets, expected, "{written}");
+    }
+    for (written, refused) in [
+        ("{'enabled': 1}", "Tablets enabled value must be true or false; found: 1"),
+        ("{'initial': -1}", "Initial tablets value should be numeric; found -1"),
+        ("{'initial': 65537}", "Initial tablets value must be at most 65536; found 65537"),
+        ("{'enabled': false, 'initial': 65537}", "Initial tablets value must be at most 65536; found 65537"),
+        ("{'enabled': true, 'scope': 'x'}", "Unrecognized tablets option scope"),
+    ] {
+        let failure = world.apply(&create("other", written)).expect_err(written);
+        assert_eq!((failure.code, &*failure.text), (ErrorCode::Config, refused));
+    }
+    let simple = "{'class': 'SimpleStrategy'}";
+    let with = |replication| format!("CREATE KEYSPACE other WITH replication = {replication} AND tablets");
+    assert_eq!(
+        world.failure(&format!("{} = {{'enabled': true}}", with(simple))),
+        "SimpleStrategy doesn't support tablet replication"
+    );
+    assert!(world.failure(&format!("{} = true", with(simple))).contains("It should be a map."));
+    assert_eq!(
+        world.failure("CREATE TABLE t (a int PRIMARY KEY) WITH tablets = true"),
+        "Invalid value for property 'tablets'. It should be a map."
+    );
+
+    world.has_tablets = false;
+    let failure = world.apply(&create("other", "{'enabled': true}")).expect_err("not everywhere");
+    let text = "Some nodes run a version without tablets; update them first";
+    assert_eq!((failure.code, &*failure.text), (ErrorCode::Invalid, text));
+    world.run(&create("other", "{'enabled': false}"));
+    world.has_tablets = true;
+    world.schema.partitioner = model::Partitioner::Random;
+    assert_eq!(
+        world.failure(&create("more", "{'enabled': true}")),
+        "RandomPartitioner doesn't support tablet replication"
+    );
+}
+
+#[test]
+fn the_tablets_of_a_keyspace_cannot_be_altered() {
+    let mut world = World::new();
+    world.run(
+        "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true, \
+         'initial': 4}",
+    );
+    for same in ["{}", "{'enabled': true}", "{'initial': 4}"] {
+        let text = format!("ALTER KEYSPACE t WITH tablets = {same}");
+        assert_eq!(world.apply(&text).expect(same).change, None, "{same}");
+    }
+    assert_eq!(world.apply("ALTER KEYSPACE k WITH tablets = {'enabled': false}").expect("nothing").change, None);
+    world.run("ALTER KEYSPACE t WITH durable_writes = false");
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 4 }));
+    for (text, refused) in [
+        (
+            "ALTER KEYSPACE t WITH tablets = {'enabled': false}",
+            "Cannot alter keyspace t: it has tablets, and cannot be switched to the ring",
+        ),
+        (
+            "ALTER KEYSPACE k WITH tablets = {'enabled': true}",
+            "Cannot alter keyspace k: it has no tablets, and cannot be switched to them",
+        ),
+        (
+            "ALTER KEYSPACE t WITH tablets = {'initial': 5}",
+            "Cannot alter keyspace t: the initial number of tablets is 4 and cannot be changed",
+        ),
+        ("ALTER KEYSPACE t WITH tablets = {'scope': 5}", "Unrecognized tablets option scope"),
+        (
+            "ALTER KEYSPACE t WITH replication = {'class': 'SimpleStrategy'}",
+            "SimpleStrategy doesn't support tablet replication",
+        ),
+    ] {
+        assert_eq!(world.failure(text), refused, "{text}");
+    }
+    // A keyspace that is created again has only what it is created with.
+    world.run("DROP KEYSPACE t");
+    world.run("CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'}");
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, None);
+}
+
+#[test]
+fn tables_say_how_many_tablets_they_want() {
+    let mut world = World::new();
+    world.run(
+        "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true}",
+    );
+    let option = |world: &World| world.schema.table("t", "t").expect("there").options.tablets;
+    world.run("CREATE TABLE t.t (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4, 'max_tablet_count': '16'}");
+    assert_eq!(option(&world), TableTablets { min: Some(4), max: Some(16), expected_gb: None });
+    world.run("ALTER TABLE t.t WITH tablets = {'expected_data_size_in_gb': 500}");
+    let expected = TableTablets { expected_gb: Some(500), ..TableTablets::default() };
+    assert_eq!(option(&world), expected);
+    world.run("ALTER TABLE t.t WITH comment = 'x'");
+    assert_eq!(option(&world), expected);
+    world.run("ALTER TABLE t.t WITH tablets = {}");
+    assert_eq!(option(&world), TableTablets::default());
+
+    world.run("CREATE TABLE t (a int PRIMARY KEY)");
+    let refused = "The table option tablets cannot be used: keyspace k has no tablets";
+    for text in [
+        "CREATE TABLE u (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}",
+        "ALTER TABLE t WITH tablets = {'min_tablet_count': 4}",
+    ] {
+        let failure = world.apply(text).expect_err(text);
+        assert_eq!((failure.code, &*failure.text), (ErrorCode::Config, refused));
+    }
+    assert_eq!(world.apply("ALTER TABLE t WITH tablets = {}").expect("nothing").change, None);
+    assert_eq!(
+        world.failure("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 65537}"),
+        "Invalid value '65537' for max_tablet_count: must be a number from 1 to 65536"
+    );
+    world.run("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 65536}");
 }
 
 #[test]

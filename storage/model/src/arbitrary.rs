@@ -9,7 +9,10 @@ use crate::key::push_composite;
 use crate::mutation::{Mutation, MutationBuilder};
 use crate::partitioner::Partitioner;
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
-use crate::schema::{Column, ColumnId, ColumnKind, Keyspace, Replication, Schema, Table, TableId, TableOptions};
+use crate::schema::{
+    Column, ColumnId, ColumnKind, Keyspace, KeyspaceTablets, Replication, Schema, Table, TableId, TableOptions,
+};
+use crate::tablets::TABLETS_MAX;
 use crate::types::{Component, CqlType, UserType};
 use crate::value::{self, Duration, push_element, push_vector_element};
 use std::collections::BTreeMap;
@@ -330,14 +333,18 @@ pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
             .map(|t| table(&name, &format!("t{t}"), below))
             .map(|table| (table.name.clone(), Arc::new(table)))
             .collect();
-        let options = BTreeMap::from([("replication_factor".to_string(), (1 + below(3)).to_string())]);
-        let class = "org.apache.cassandra.locator.SimpleStrategy".into();
-        let replication = Replication { class, options };
+        let tablets = (below(3) == 0).then(|| KeyspaceTablets { initial: below(1 + u64::from(TABLETS_MAX)) as u32 });
+        let (class, places) = match tablets {
+            Some(_) => ("NetworkTopologyStrategy", "datacenter1"),
+            None => ("SimpleStrategy", "replication_factor"),
+        };
+        let options = BTreeMap::from([(places.to_string(), (1 + below(3)).to_string())]);
+        let replication = Replication { class: format!("org.apache.cassandra.locator.{class}"), options };
         schema.put_keyspace(Arc::new(Keyspace {
             name,
             replication,
             durable_writes: below(4) > 0,
-            tablets: None,
+            tablets,
             tables,
             types: Default::default(),
         }));

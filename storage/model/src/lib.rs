@@ -44,6 +44,7 @@ pub mod request;
 pub mod row;
 pub mod schema;
 pub mod shape;
+pub mod tablets;
 pub mod text;
 pub mod token;
 pub mod tombstone_gc;

@@ -6,6 +6,7 @@ use crate::index::Index;
 use crate::key::{Home, components};
 use crate::mask::ColumnMask;
 use crate::partitioner::Partitioner;
+use crate::tablets::TableTablets;
 use crate::text::to_plain;
 use crate::tombstone_gc::{GcBefore, GcMode, RepairedRanges, TombstoneGc};
 use crate::types::{CqlType, UserType};
@@ -326,6 +327,8 @@ pub struct TableOptions {
     pub min_index_interval: i32,
     pub read_repair: String,
     pub speculative_retry: String,
+    /// How many tablets the table should have.
+    pub tablets: TableTablets,
     pub tombstone_gc: TombstoneGc,
 }
 
@@ -361,6 +364,7 @@ impl Default for TableOptions {
             min_index_interval: 128,
             read_repair: "BLOCKING".into(),
             speculative_retry: "99p".into(),
+            tablets: TableTablets::default(),
             tombstone_gc: TombstoneGc::default(),
         }
     }
@@ -400,7 +404,8 @@ pub struct Replication {
 /// How the tables of a keyspace are cut into tablets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KeyspaceTablets {
-    /// The number of tablets that a new table has at least; 0: as many as the cluster chooses.
+    /// The number of tablets that a new table has at least, up to [`crate::tablets::TABLETS_MAX`]; 0: as many as the
+    /// cluster chooses.
     pub initial: u32,
 }
 

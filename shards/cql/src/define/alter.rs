@@ -3,8 +3,8 @@
 use super::capacity_options;
 use super::ineffective_options;
 use super::masks;
-use super::table_options;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
+use super::{table_options, tablets};
 use crate::ast::{AlterTable, TableChange};
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
@@ -49,6 +49,7 @@ pub(super) fn alter(
             }
             altered.options = options.finish()?;
             capacity_options::check_effect(altered.options.capacity.as_deref())?;
+            tablets::check_table(altered.options.tablets, before)?;
             if altered.is_counter() && altered.options.default_time_to_live > 0 {
                 return Err(super::table::no_time_to_live());
             }

@@ -4,7 +4,7 @@ use super::{
     Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, KEYSPACES_MAX, Result, already_exists, changed,
     is_fixed, is_plain, no_keyspace, refuse_system,
 };
-use super::{replication, table_options};
+use super::{replication, table_options, tablets};
 use crate::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
 use crate::errors::{not_modifiable, syntax};
 use model::schema::Replication;
@@ -18,10 +18,11 @@ pub(super) const KEYSPACE_NAME_MAX: usize = 48;
 struct Properties<'a> {
     replication: Option<&'a table_options::OptionMap>,
     durable_writes: Option<bool>,
+    tablets: Option<&'a table_options::OptionMap>,
 }
 
 fn properties(written: &[Property]) -> Result<Properties<'_>> {
-    let mut found = Properties { replication: None, durable_writes: None };
+    let mut found = Properties { replication: None, durable_writes: None, tablets: None };
     for (at, property) in written.iter().enumerate() {
         if written[..at].iter().any(|other| other.name == property.name) {
             return Err(syntax(format!("Multiple definitions for property '{}'", property.name)));
@@ -29,6 +30,7 @@ fn properties(written: &[Property]) -> Result<Properties<'_>> {
         match property.name.as_str() {
             "replication" => found.replication = Some(table_options::map_of(property)?),
             "durable_writes" => found.durable_writes = Some(table_options::boolean_of(property)?),
+            "tablets" => found.tablets = Some(table_options::map_of(property)?),
             other => return Err(syntax(format!("Unknown property '{other}'"))),
         }
     }
@@ -40,7 +42,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
     if is_fixed(&name.to_ascii_lowercase()) {
         return Err(Failure::invalid(format!("System keyspace '{name}' is not user-modifiable")));
     }
-    let Properties { replication, durable_writes } = properties(&create.properties)?;
+    let Properties { replication, durable_writes, tablets } = properties(&create.properties)?;
     let Some(options) = replication else {
         return Err(Failure::invalid("Missing mandatory option 'replication'"));
     };
@@ -63,6 +65,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         )));
     }
     let replication = replication::check(name, options, None, site.nodes)?;
+    let tablets = tablets::of_new_keyspace(tablets, &replication, schema.partitioner, site)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }
@@ -70,7 +73,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         name: name.clone(),
         replication,
         durable_writes: durable_writes.unwrap_or(true),
-        tablets: None,
+        tablets,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     };
@@ -83,7 +86,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
     if is_fixed(name) {
         return Err(not_modifiable(name));
     }
-    let Properties { replication, durable_writes } = properties(&alter.properties)?;
+    let Properties { replication, durable_writes, tablets } = properties(&alter.properties)?;
     let Some(before) = schema.keyspace(name) else {
         return if alter.if_exists { Ok(Applied::nothing()) } else { Err(no_keyspace(name)) };
     };
@@ -92,6 +95,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
     if let Some(options) = replication.filter(|options| !options.is_empty()) {
         after.replication = replication::check(name, options, Some(&before.replication), site.nodes)?;
     }
+    tablets::check_altered(tablets, &after)?;
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }

@@ -23,6 +23,7 @@ mod masks;
 mod replication;
 mod table;
 mod table_options;
+mod tablets;
 mod user_type;
 
 use crate::ast::Definition;
@@ -71,6 +72,8 @@ pub struct DefinitionContext<'a> {
     pub masking: Masking,
     /// Whether all nodes can tell what is repaired, on which the option `tombstone_gc` relies.
     pub has_repair_proofs: bool,
+    /// Whether all nodes can place tables by tablets.
+    pub has_tablets: bool,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }

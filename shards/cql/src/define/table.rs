@@ -5,11 +5,11 @@ use super::columns::{check_count, column_type, refuse_nested_collections};
 use super::compact;
 use super::ineffective_options;
 use super::masks;
-use super::table_options;
 use super::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, TABLES_MAX, already_exists, changed, is_plain,
     no_keyspace, refuse_system,
 };
+use super::{table_options, tablets};
 use crate::ast::{ColumnDefinition, CreateTable, DropTable, TableName, TypeKind};
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Schema, Table, TableId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,6 +84,7 @@ pub(super) fn create(
     let given_id = options.id.clone();
     let options = options.finish()?;
     capacity_options::check_effect(options.capacity.as_deref())?;
+    tablets::check_table(options.tablets, before)?;
     let mut table = Table {
         id: site.new_id,
         keyspace: keyspace.to_owned(),

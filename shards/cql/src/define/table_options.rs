@@ -9,6 +9,7 @@ use crate::ast::{Property, PropertyValue};
 use crate::errors::{syntax, unsupported};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
+use model::tablets::TableTablets;
 use model::tombstone_gc::{GcMode, TombstoneGc};
 use model::{Failure, TableId};
 use std::collections::BTreeMap;
@@ -95,6 +96,10 @@ pub(crate) fn parse(
                 options.read_repair = strategy;
             }
             "speculative_retry" => options.speculative_retry = retry_policy(text_of(property)?)?,
+            "tablets" => {
+                let pairs = map_of(property)?.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+                options.tablets = TableTablets::of_map(pairs).map_err(Failure::config)?;
+            }
             "tombstone_gc" => {
                 let pairs = map_of(property)?.iter().map(|(name, value)| (name.as_str(), value.as_str()));
                 options.tombstone_gc = TombstoneGc::of_map(pairs).map_err(Failure::config)?;

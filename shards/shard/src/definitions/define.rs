@@ -105,6 +105,7 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
             true => Masking::On,
         },
         has_repair_proofs: shard.topology().all_have(features::REPAIR_PROOFS),
+        has_tablets: shard.topology().all_have(features::TABLETS),
         guardrails: config.guardrails.as_deref(),
     }
 }

@@ -7,7 +7,7 @@
 use crate::schema::system_tables::CustomIndex;
 use cql::java_order::{bucket, bytes_hash, in_hash_order};
 use model::identifier::quoted;
-use model::schema::DroppedColumn;
+use model::schema::{DroppedColumn, KeyspaceTablets};
 use model::types::UserType;
 use model::{Column, ColumnKind, CqlType, Index, Keyspace, Table};
 use std::collections::BTreeMap;
@@ -26,7 +26,16 @@ pub(super) fn keyspace(keyspace: &Keyspace) -> String {
         write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
     }
     // Cassandra writes two spaces here.
-    out + &format!("}}  AND durable_writes = {};", keyspace.durable_writes)
+    write!(out, "}}  AND durable_writes = {}", keyspace.durable_writes).unwrap_or_default();
+    // Cassandra has no tablets; this is how ScyllaDB shows them.
+    match keyspace.tablets {
+        None => {}
+        Some(KeyspaceTablets { initial: 0 }) => out.push_str(" AND tablets = {'enabled': true}"),
+        Some(KeyspaceTablets { initial }) => {
+            write!(out, " AND tablets = {{'enabled': true, 'initial': {initial}}}").unwrap_or_default();
+        }
+    }
+    out + ";"
 }
 
 /// A virtual keyspace or table, which no statement can make: Cassandra shows its structure as a comment.
@@ -212,7 +221,10 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
         ("speculative_retry", text(&options.speculative_retry)),
     ];
     out.extend(named.into_iter().map(|(name, value)| format!("{name} = {value}")));
-    // Cassandra has no such option.
+    // Cassandra has no such options.
+    if options.tablets != Default::default() {
+        out.push(format!("tablets = {}", map(&options.tablets.to_map())));
+    }
     if options.tombstone_gc != Default::default() {
         out.push(format!("tombstone_gc = {}", map(&options.tombstone_gc.to_map())));
     }

@@ -6,7 +6,7 @@ use crate::schema::local::Identity;
 use crate::schema::system_schema;
 use cluster::topology::{NodeIndex, Topology};
 use cql::plan::DescribeTarget as Target;
-use model::schema::{Replication, TableOptions, VIRTUAL_KEYSPACES};
+use model::schema::{KeyspaceTablets, Replication, TableOptions, VIRTUAL_KEYSPACES};
 use model::{Column, ColumnId, ColumnKind, TableId, value};
 
 fn run(schema: &Schema, target: Target, session: Option<&str>, internals: bool) -> Result<Described, Failure> {
@@ -141,6 +141,20 @@ fn system_keyspaces_are_described_as_cassandra_does() {
     }
     assert_eq!(ours.len(), theirs.len());
     assert!(self::rows(&system_schema(model::Partitioner::Murmur3), Target::Schema { full: false }, None).is_empty());
+}
+
+/// As ScyllaDB shows them.
+#[test]
+fn keyspaces_show_their_tablets() {
+    for (initial, shown) in [(0, "{'enabled': true}"), (16, "{'enabled': true, 'initial': 16}")] {
+        let mut schema = sample();
+        let mut keyspace = Keyspace::clone(schema.keyspace("Schema_L").expect("there"));
+        keyspace.tablets = Some(KeyspaceTablets { initial });
+        schema.put_keyspace(Arc::new(keyspace));
+        let found = rows(&schema, Target::Keyspace { name: Some("Schema_L".into()), only: true }, None);
+        let expected = format!("}}  AND durable_writes = true AND tablets = {shown};");
+        assert!(found[0][3].ends_with(&expected), "{}", found[0][3]);
+    }
 }
 
 #[test]

@@ -6,7 +6,7 @@
 //! Invariants: these definitions win over what `system_schema` says about the same keyspaces; columns have the ids of
 //! their order here, for good; the hidden tables are readable and appear neither in `system_schema` nor in DESCRIBE.
 
-use super::rows::column_ids;
+use super::rows::{column_ids, tablets};
 use cql::ast;
 use md5::{Digest, Md5};
 use model::schema::{Replication, TableOptions};
@@ -28,11 +28,12 @@ pub(crate) const REPAIRED: &str = "helenus_repaired";
 /// A table of ScyllaDB that some drivers ask for once they see sharding keys in SUPPORTED; it has no rows.
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
-/// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, the
-/// cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only what is listed.
-const HIDDEN_TABLES: [(&str, &str); 6] = [
+/// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, keyspaces
+/// with tablets, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only what is listed.
+const HIDDEN_TABLES: [(&str, &str); 7] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
+    ("system_schema", tablets::TABLE),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
     ("system", METADATA_LOG),
@@ -226,7 +227,7 @@ mod tests {
         let stored: Vec<&Arc<Table>> =
             schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
         let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((stored.len(), columns), (54, 313));
+        assert_eq!((stored.len(), columns), (55, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
         for (keyspace, hidden) in HIDDEN_TABLES {

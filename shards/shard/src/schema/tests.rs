@@ -7,7 +7,8 @@ use super::rows::SchemaRows;
 use super::*;
 use model::capacity::Capacity;
 use model::mutation::Operation;
-use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::schema::{DroppedColumn, KeyspaceTablets, Replication, TableOptions};
+use model::tablets::TableTablets;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, IndexedPart, Mutation, Table, text};
 
@@ -44,6 +45,7 @@ fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
         indexes: of("indexes"),
         column_ids: of(rows::column_ids::TABLE),
         masks: of("column_masks"),
+        tablets: of(rows::tablets::TABLE),
     }
 }
 
@@ -126,6 +128,7 @@ pub(crate) fn sample() -> Keyspace {
             incremental_backups: Some(true),
             memtable: Some("skiplist".into()),
             comment: "it's".into(),
+            tablets: TableTablets { min: Some(4), expected_gb: Some(10), ..TableTablets::default() },
             bloom_filter_fp_chance: 0.1,
             capacity: Some(Arc::new(Capacity { writes_per_key: Some(5), ..Capacity::default() })),
             extensions: [("x".to_string(), vec![0xca, 0xfe])].into(),
@@ -138,7 +141,8 @@ pub(crate) fn sample() -> Keyspace {
     };
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
-    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets: None, tables, types }
+    let tablets = Some(KeyspaceTablets { initial: 8 });
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets, tables, types }
 }
 
 #[test]
@@ -260,11 +264,12 @@ fn damaged_rows_are_refused_or_read() {
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
-    for which in 0..8 {
+    for which in 0..9 {
         fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
-            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks } = rows;
-            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks];
-            all.into_iter().nth(which).expect("eight")
+            let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, .. } = rows;
+            let SchemaRows { column_ids, masks, tablets, .. } = rows;
+            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks, tablets];
+            all.into_iter().nth(which).expect("nine")
         }
         let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
@@ -335,6 +340,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
         indexes: apply("indexes", &before.indexes),
         column_ids: apply(rows::column_ids::TABLE, &before.column_ids),
         masks: apply("column_masks", &before.masks),
+        tablets: apply(rows::tablets::TABLE, &before.tablets),
     }
 }
 
@@ -354,6 +360,8 @@ fn changes_write_what_the_next_start_reads() {
         Box::new(|_| {}),
         Box::new(|keyspace| keyspace.durable_writes = true),
         Box::new(|keyspace| keyspace.tables.clear()),
+        Box::new(|keyspace| keyspace.tablets = None),
+        Box::new(|keyspace| keyspace.tablets = Some(KeyspaceTablets::default())),
         Box::new(|keyspace| {
             let mut table = Table::clone(&keyspace.tables["Tab"]);
             (table.id, table.name) = (TableId([8; 16]), "Tab2".into());
@@ -364,6 +372,8 @@ fn changes_write_what_the_next_start_reads() {
             keyspace.types.insert("new".into(), Arc::new(definition));
         }),
         in_table(|table| table.options.allow_auto_snapshot = None),
+        in_table(|table| table.options.tablets = TableTablets::default()),
+        in_table(|table| table.options.tablets.max = Some(8)),
         in_table(|table| (table.options.memtable, table.options.incremental_backups) = (None, None)),
         in_table(|table| table.columns[0].name = "renamed".into()),
         in_table(|table| {
@@ -406,12 +416,18 @@ fn changes_write_what_the_next_start_reads() {
 fn dropping_deletes_what_creating_wrote() {
     let system = system_schema(model::Partitioner::Murmur3);
     let keyspace = sample();
-    let dropped = rows::keyspace_dropped(&system, &keyspace.name, 9, 1);
-    let deleted: Vec<TableId> =
-        dropped.updates().filter(|u| u.partition_deletion.deletes(9)).map(|u| u.table).collect();
-    let created = rows::keyspace_created(&system, &keyspace, 8);
-    assert!(created.updates().all(|update| deleted.contains(&update.table)));
-    assert_eq!(deleted.len(), 12);
+    // Nodes that do not know tablets do not know their table: only of keyspaces that have some is it mentioned.
+    for (tablets, tables) in [(keyspace.tablets, 13), (None, 12)] {
+        let keyspace = Keyspace { tablets, ..keyspace.clone() };
+        let mut schema = system.clone();
+        schema.put_keyspace(Arc::new(keyspace.clone()));
+        let dropped = rows::keyspace_dropped(&schema, &keyspace.name, 9, 1);
+        let deleted: Vec<TableId> =
+            dropped.updates().filter(|u| u.partition_deletion.deletes(9)).map(|u| u.table).collect();
+        let created = rows::keyspace_created(&system, &keyspace, 8);
+        assert!(created.updates().all(|update| deleted.contains(&update.table)));
+        assert_eq!(deleted.len(), tables);
+    }
 
     let without = Keyspace { tables: BTreeMap::new(), ..keyspace.clone() };
     let dropped = rows::keyspace_changed(&system, &keyspace, &without, 9, 1);

@@ -146,6 +146,66 @@ fn identity_is_kept_over_restarts() {
 }
 
 #[test]
+fn tablets_of_keyspaces_are_kept_and_shown() {
+    let mut world = World::start(2);
+    let create = "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': '1'}  AND \
+                  durable_writes = true";
+    let tablets = " AND tablets = {'enabled': true, 'initial': 4}";
+    world.run_query(&format!("{create}{tablets}"));
+    let described = |world: &mut World| {
+        let cell = world.rows_on(1, "DESCRIBE ONLY KEYSPACE t")[0][3].clone().expect("a text");
+        String::from_utf8_lossy(&cell).into_owned()
+    };
+    let stored = "SELECT keyspace_name, initial_tablets FROM system_schema.scylla_keyspaces";
+    let row = vec![Some(b"t".to_vec()), Some(4i32.to_be_bytes().to_vec())];
+    for _ in 0..2 {
+        assert_eq!(described(&mut world), format!("{create}{tablets};"));
+        assert_eq!(world.rows_on(1, stored), [row.clone()]);
+        world.crash();
+        world.run(2);
+    }
+    let shown = "SELECT * FROM system_schema.tables WHERE keyspace_name = 'system_schema' AND table_name = \
+                 'scylla_keyspaces'";
+    assert!(world.rows_on(0, shown).is_empty());
+    for created in [create.to_owned(), format!("{create} AND tablets = {{'enabled': true}}")] {
+        world.run_query("DROP KEYSPACE t");
+        assert!(world.rows_on(0, stored).is_empty());
+        world.run_query(&created);
+        world.crash();
+        world.run(2);
+        assert_eq!(described(&mut world), format!("{created};"));
+    }
+}
+
+#[test]
+fn tablets_of_tables_are_kept_and_shown() {
+    let mut world = World::start(2);
+    world.run_query(
+        "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true}",
+    );
+    world.run_query("CREATE TABLE t.t (p int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}");
+    let described = |world: &mut World| {
+        let cell = world.rows_on(1, "DESCRIBE TABLE t.t")[0][3].clone().expect("a text");
+        String::from_utf8_lossy(&cell).into_owned()
+    };
+    world.crash();
+    world.run(2);
+    assert!(described(&mut world).ends_with("\n    AND tablets = {'min_tablet_count': '4'};"));
+    world.run_query("ALTER TABLE t.t WITH tablets = {'max_tablet_count': 8, 'expected_data_size_in_gb': 2}");
+    let shown = "\n    AND tablets = {'expected_data_size_in_gb': '2', 'max_tablet_count': '8'};";
+    assert!(described(&mut world).ends_with(shown));
+    // The text makes the same table again.
+    let text = described(&mut world);
+    world.run_query("DROP TABLE t.t");
+    world.run_query(&text);
+    world.crash();
+    world.run(2);
+    assert_eq!(described(&mut world), text);
+    world.run_query("ALTER TABLE t.t WITH tablets = {}");
+    assert!(!described(&mut world).contains("tablets"));
+}
+
+#[test]
 fn the_option_tombstone_gc_is_kept_shown_and_changed() {
     let mut world = World::start(2);
     world.run_query(CREATE_KEYSPACE);

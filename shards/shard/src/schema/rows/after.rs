@@ -7,7 +7,7 @@
 //! tables, the others are left out of all this and stay as they are.
 
 use super::load::{SchemaRows, load};
-use super::{column_ids, masks};
+use super::{column_ids, masks, tablets};
 use super::{keyspace_created, system_table};
 use crate::schema::Error;
 use crate::schema::cells::{StoredCell, StoredRow};
@@ -53,14 +53,14 @@ pub(crate) fn keyspace_after(schema: &Schema, name: &str, change: &Mutation) -> 
 /// of more than one table at once.
 fn named_tables<'c>(schema: &Schema, change: &'c Mutation) -> Option<BTreeSet<&'c [u8]>> {
     let id = |name| system_table(schema, "system_schema", name).id;
-    let (keyspaces, types) = (id("keyspaces"), id("types"));
+    let (of_keyspaces, types) = ([id("keyspaces"), id(tablets::TABLE)], id("types"));
     let mut named = BTreeSet::new();
     for update in change.updates() {
         if update.table == types || !update.partition_deletion.is_live() {
             return None;
         }
         // All other tables of the schema have the name of a table first in their clustering.
-        let is_of_tables = update.table != keyspaces;
+        let is_of_tables = !of_keyspaces.contains(&update.table);
         for operation in update.operations().filter(|_| is_of_tables) {
             match operation {
                 Operation::Row { clustering, .. } => named.insert(clustering.components().next()?),
@@ -88,6 +88,7 @@ fn lay_over(schema: &Schema, rows: &mut SchemaRows, change: &Mutation) {
         ("indexes", &mut rows.indexes),
         (column_ids::TABLE, &mut rows.column_ids),
         (masks::TABLE, &mut rows.masks),
+        (tablets::TABLE, &mut rows.tablets),
     ];
     for (name, rows) in tables {
         let id = system_table(schema, "system_schema", name).id;
@@ -156,6 +157,7 @@ mod tests {
     use super::*;
     use crate::schema::system_schema;
     use crate::schema::tests::sample;
+    use model::schema::KeyspaceTablets;
     use model::{Partitioner, Table};
 
     fn with(keyspace: &Keyspace) -> Schema {
@@ -177,6 +179,7 @@ mod tests {
         let mut bare = full.clone();
         bare.tables.clear();
         bare.types.clear();
+        bare.tablets = None;
         assert_eq!(learned(&bare, &full), full, "types and tables appear");
         assert_eq!(learned(&full, &bare), bare, "and go");
 
@@ -188,6 +191,7 @@ mod tests {
         table.indexes.clear();
         altered.tables.insert("Tab".into(), Arc::new(table));
         altered.durable_writes = !full.durable_writes;
+        altered.tablets = Some(KeyspaceTablets::default());
         assert_eq!(learned(&full, &altered), altered);
         assert_eq!(learned(&altered, &full), full);
     }
@@ -204,6 +208,18 @@ mod tests {
         assert_eq!(keyspace_after(&schema, &full.name, &replaced).expect("well-formed"), Some(bare));
         let dropped = keyspace_dropped(&schema, &full.name, 9, 5);
         assert_eq!(keyspace_after(&schema, &full.name, &dropped).expect("well-formed"), None);
+    }
+
+    #[test]
+    fn a_change_of_tablets_is_of_no_table() {
+        let full = sample();
+        let without = Keyspace { tablets: None, ..full.clone() };
+        let schema = with(&full);
+        let change = keyspace_changed(&schema, &full, &without, 100, 5);
+        assert_eq!(named_tables(&schema, &change), Some(BTreeSet::new()));
+        assert_eq!(keyspace_after(&schema, &full.name, &change).expect("well-formed"), Some(without.clone()));
+        let replaced = keyspace_replaced(&schema, &without, 8, 5);
+        assert_eq!(keyspace_after(&schema, &full.name, &replaced).expect("well-formed"), Some(without));
     }
 
     /// A change of one table does not look at the rows of the others.

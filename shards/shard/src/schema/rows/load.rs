@@ -1,13 +1,14 @@
 //! Reading keyspaces from the rows of `system_schema`.
 //!
-//! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table or type without
-//! its keyspace, a table without columns, types that hold each other, two columns with one id.
+//! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table, a type or tablets
+//! without their keyspace, a table without columns, types that hold each other, two columns with one id.
 
-use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tombstone_gc};
+use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tablets, tombstone_gc};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::capacity::{self, Capacity};
 use model::schema::{DroppedColumn, Replication, TableOptions};
+use model::tablets::TableTablets;
 use model::tombstone_gc::TombstoneGc;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, Keyspace, Schema, Table, TableId};
@@ -25,6 +26,7 @@ pub(crate) struct SchemaRows {
     pub(crate) indexes: Vec<StoredRow>,
     pub(crate) column_ids: Vec<StoredRow>,
     pub(crate) masks: Vec<StoredRow>,
+    pub(crate) tablets: Vec<StoredRow>,
 }
 
 /// What the rows of `system_schema` describe.
@@ -38,12 +40,19 @@ pub(crate) struct StoredSchema {
 
 /// The keyspaces that the rows describe. `schema` is any schema with the system tables.
 pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, Error> {
-    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids, masks } = rows;
+    let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, column_ids: ids, masks, .. } = rows;
     let mut found = BTreeMap::new();
     let description = system_table(schema, "system_schema", "keyspaces");
     for row in keyspaces {
         let keyspace = load_keyspace(RowReader::new(description, row))?;
         found.insert(keyspace.name.clone(), keyspace);
+    }
+
+    let description = system_table(schema, "system_schema", tablets::TABLE);
+    for row in &rows.tablets {
+        let row = RowReader::new(description, row);
+        let keyspace = found.get_mut(&row.text("keyspace_name")?);
+        keyspace.ok_or_else(|| row.malformed("keyspace_name"))?.tablets = Some(tablets::load(row)?);
     }
 
     load_types(&mut found, system_table(schema, "system_schema", "types"), types)?;
@@ -245,6 +254,10 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         None => TombstoneGc::default(),
         Some(bytes) => tombstone_gc::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
     };
+    let tablets = match extensions.remove(tablets::EXTENSION) {
+        None => TableTablets::default(),
+        Some(bytes) => tablets::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
+    };
     let capacity = extensions.remove(capacity::EXTENSION).map(|bytes| Capacity::decode(&bytes));
     let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
@@ -268,6 +281,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         min_index_interval: row.int("min_index_interval")?,
         read_repair: row.text("read_repair")?,
         speculative_retry: row.text("speculative_retry")?,
+        tablets,
         tombstone_gc: gc,
     };
     Ok(Table {

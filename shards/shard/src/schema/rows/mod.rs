@@ -11,6 +11,7 @@ mod drop_times;
 mod layout;
 mod load;
 mod masks;
+pub(crate) mod tablets;
 mod tombstone_gc;
 
 pub(crate) use after::keyspace_after;
@@ -49,15 +50,15 @@ pub(crate) fn keyspace_created(schema: &Schema, keyspace: &Keyspace, timestamp: 
 /// The rows of a keyspace, after a deletion of all rows that it had before.
 pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.name.as_bytes());
-    delete_keyspace(schema, timestamp - 1, now_in_seconds, &mut mutation);
+    delete_keyspace(schema, &keyspace.name, timestamp - 1, now_in_seconds, &mut mutation);
     add_keyspace(schema, keyspace, timestamp, &mut mutation);
     mutation.finish()
 }
 
-/// Deletes the rows of a keyspace and everything in it. `now_in_seconds` starts the grace period of the tombstones.
+/// Deletes the rows of a keyspace of `schema` and everything in it. `now_in_seconds` starts the grace period of the tombstones.
 pub(crate) fn keyspace_dropped(schema: &Schema, keyspace: &str, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.as_bytes());
-    delete_keyspace(schema, timestamp, now_in_seconds, &mut mutation);
+    delete_keyspace(schema, keyspace, timestamp, now_in_seconds, &mut mutation);
     mutation.finish()
 }
 
@@ -82,6 +83,13 @@ pub(crate) fn keyspace_changed(
     if (&before.replication, before.durable_writes) != (&after.replication, after.durable_writes) {
         changes.keyspace(after);
     }
+    match after.tablets {
+        Some(tablets) if before.tablets != after.tablets => {
+            tablets::write(schema, tablets, timestamp, changes.mutation)
+        }
+        None if before.tablets.is_some() => changes.delete(tablets::TABLE, &[]),
+        _ => {}
+    }
     for name in before.types.keys().filter(|name| !after.types.contains_key(*name)) {
         changes.delete("types", &[name]);
     }
@@ -104,9 +112,21 @@ pub(crate) fn keyspace_changed(
     mutation.finish()
 }
 
-fn delete_keyspace(schema: &Schema, timestamp: i64, now_in_seconds: i64, mutation: &mut MutationBuilder) {
+fn delete_keyspace(
+    schema: &Schema,
+    keyspace: &str,
+    timestamp: i64,
+    now_in_seconds: i64,
+    mutation: &mut MutationBuilder,
+) {
+    let has_tablets = schema.keyspace(keyspace).is_some_and(|keyspace| keyspace.tablets.is_some());
     let tables = schema.keyspace("system_schema").into_iter().flat_map(|keyspace| keyspace.tables.values());
-    for table in tables.filter(|table| !is_hidden(table) || table.name == column_ids::TABLE) {
+    let has_rows = |table: &&Arc<Table>| match table.name.as_str() {
+        column_ids::TABLE => true,
+        tablets::TABLE => has_tablets,
+        _ => !is_hidden(table),
+    };
+    for table in tables.filter(has_rows) {
         mutation.table(table.id).delete_partition(Deletion { timestamp, local_deletion_time: now_in_seconds });
     }
 }
@@ -114,6 +134,9 @@ fn delete_keyspace(schema: &Schema, timestamp: i64, now_in_seconds: i64, mutatio
 fn add_keyspace(schema: &Schema, keyspace: &Keyspace, timestamp: i64, mutation: &mut MutationBuilder) {
     let mut changes = Changes { schema, timestamp, now_in_seconds: 0, mutation };
     changes.keyspace(keyspace);
+    if let Some(tablets) = keyspace.tablets {
+        tablets::write(schema, tablets, timestamp, changes.mutation);
+    }
     keyspace.types.values().for_each(|definition| changes.user_type(definition));
     for table in keyspace.tables.values().filter(|table| !is_hidden(table)) {
         changes.table(table);
@@ -269,6 +292,8 @@ impl Changes<'_> {
         extensions.extend(times.as_deref().map(|times| (drop_times::EXTENSION, times)));
         let gc = tombstone_gc::encode(options.tombstone_gc);
         extensions.extend(gc.as_deref().map(|gc| (tombstone_gc::EXTENSION, gc)));
+        let tablets = tablets::encode(options.tablets);
+        extensions.extend(tablets.as_deref().map(|tablets| (tablets::EXTENSION, tablets)));
         let capacity = options.capacity.as_ref().and_then(|capacity| capacity.encode());
         extensions.extend(capacity.as_deref().map(|capacity| (capacity::EXTENSION, capacity)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);

@@ -1,0 +1,115 @@
+//! The property `tablets` of keyspaces, in ScyllaDB's words: `{'enabled': true|false, 'initial': N}`. A keyspace has
+//! tablets if the property says so, or how many. The property of tables is in [`model::tablets`].
+
+use super::table_options::OptionMap;
+use super::{DefinitionContext, Result};
+use model::schema::{KeyspaceTablets, Replication};
+use model::tablets::{TABLETS_MAX, TableTablets};
+use model::{Failure, Keyspace, Partitioner};
+
+/// The property as written.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    enabled: Option<bool>,
+    initial: Option<u32>,
+}
+
+impl Written {
+    fn parse(pairs: &OptionMap) -> Result<Written> {
+        let mut written = Written::default();
+        for (name, value) in pairs {
+            match name.as_str() {
+                "enabled" => {
+                    let text = || format!("Tablets enabled value must be true or false; found: {value}");
+                    written.enabled = Some(value.to_ascii_lowercase().parse().map_err(|_| Failure::config(text()))?);
+                }
+                "initial" => {
+                    let text = || format!("Initial tablets value should be numeric; found {value}");
+                    let number: u64 = value.parse().map_err(|_| Failure::config(text()))?;
+                    let most = || format!("Initial tablets value must be at most {TABLETS_MAX}; found {number}");
+                    let initial = u32::try_from(number).ok().filter(|number| *number <= TABLETS_MAX);
+                    written.initial = Some(initial.ok_or_else(|| Failure::config(most()))?);
+                }
+                other => return Err(Failure::config(format!("Unrecognized tablets option {other}"))),
+            }
+        }
+        Ok(written)
+    }
+
+    /// Whether the keyspace is to have tablets; `None` if that is not said.
+    fn asks(self) -> Option<bool> {
+        self.enabled.or(self.initial.map(|_| true))
+    }
+}
+
+/// The tablets of a keyspace that is created with the property `written`.
+pub(super) fn of_new_keyspace(
+    written: Option<&OptionMap>,
+    replication: &Replication,
+    partitioner: Partitioner,
+    site: &DefinitionContext<'_>,
+) -> Result<Option<KeyspaceTablets>> {
+    let written = written.map(Written::parse).transpose()?.unwrap_or_default();
+    if written.asks() != Some(true) {
+        return Ok(None);
+    }
+    check_strategy(replication)?;
+    if partitioner != Partitioner::Murmur3 {
+        let name = partitioner.simple_name();
+        return Err(Failure::config(format!("{name} doesn't support tablet replication")));
+    }
+    if !site.has_tablets {
+        return Err(Failure::invalid("Some nodes run a version without tablets; update them first"));
+    }
+    Ok(Some(KeyspaceTablets { initial: written.initial.unwrap_or(0) }))
+}
+
+/// Refuses to alter the tablets of a keyspace, and what its tablets do not allow. `after` has its replication after the
+/// statement.
+pub(super) fn check_altered(written: Option<&OptionMap>, after: &Keyspace) -> Result<()> {
+    let written = written.map(Written::parse).transpose()?.unwrap_or_default();
+    match (after.tablets, written.asks()) {
+        (Some(_), Some(false)) => {
+            return Err(Failure::invalid(format!(
+                "Cannot alter keyspace {}: it has tablets, and cannot be switched to the ring",
+                after.name
+            )));
+        }
+        (None, Some(true)) => {
+            return Err(Failure::invalid(format!(
+                "Cannot alter keyspace {}: it has no tablets, and cannot be switched to them",
+                after.name
+            )));
+        }
+        (Some(tablets), _) if written.initial.is_some_and(|initial| initial != tablets.initial) => {
+            return Err(Failure::invalid(format!(
+                "Cannot alter keyspace {}: the initial number of tablets is {} and cannot be changed",
+                after.name, tablets.initial
+            )));
+        }
+        _ => {}
+    }
+    match after.tablets {
+        Some(_) => check_strategy(&after.replication),
+        None => Ok(()),
+    }
+}
+
+/// Refuses the option of a table that has no tablets.
+pub(super) fn check_table(option: TableTablets, keyspace: &Keyspace) -> Result<()> {
+    match keyspace.tablets {
+        None if option != TableTablets::default() => Err(Failure::config(format!(
+            "The table option tablets cannot be used: keyspace {} has no tablets",
+            keyspace.name
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn check_strategy(replication: &Replication) -> Result<()> {
+    let strategy = replication.class.rsplit('.').next().unwrap_or_default();
+    match strategy {
+        "NetworkTopologyStrategy" => Ok(()),
+        _ => Err(Failure::config(format!("{strategy} doesn't support tablet replication"))),
+    }
+}
