@@ -72,7 +72,7 @@ pub(super) async fn down(through: NodeId, dead: NodeId) {
     }
 }
 
-fn replacing(node: NodeId, dead: NodeId) -> Config {
+pub(super) fn replacing(node: NodeId, dead: NodeId) -> Config {
     let address = Sim::address_of(node);
     let options = [
         format!("listen_address={address}"),

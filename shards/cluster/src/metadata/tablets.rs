@@ -7,10 +7,26 @@
 //! An operation that only moves tablets ([`OperationKind::Tablets`]) makes room for any other one as long as data is
 //! fetched: nothing has changed yet for those who read.
 
-use super::{Command, Member, MemberState, Metadata, OperationKind, Rejected, Stage};
+use super::{Command, DecodeError, Member, MemberState, Metadata, OperationKind, Rejected, Stage, decode, encode};
 use crate::tablets::{Goals, TabletChange, TabletError, TabletMap, Tablets, TabletsUpdate};
 use std::sync::Arc;
 use uuid::Uuid;
+
+impl TabletMap {
+    /// The encoded form: a byte for its version, then postcard's encoding of the fields in order.
+    pub fn encode(&self) -> Vec<u8> {
+        encode(self)
+    }
+
+    /// Decodes what [`TabletMap::encode`] gave.
+    ///
+    /// # Errors
+    /// The bytes are of another version, or of no such value.
+    pub fn decode(bytes: &[u8]) -> Result<TabletMap, DecodeError> {
+        let map: TabletMap = decode(bytes)?;
+        map.check().map(|()| map).map_err(|_| DecodeError::Malformed)
+    }
+}
 
 impl Metadata {
     /// The tablets of all tables, and by which of their replicas data is read and written now.
@@ -27,7 +43,7 @@ impl Metadata {
     }
 
     /// Whether all tablets keep the rules of [`TabletMap`], and name members alone.
-    pub(super) fn has_sound_tablets(&self) -> bool {
+    pub fn has_sound_tablets(&self) -> bool {
         self.tablets.values().all(|map| map.check().is_ok() && is_of(self, map))
     }
 

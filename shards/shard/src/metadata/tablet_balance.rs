@@ -12,8 +12,8 @@ use crate::operations::tablet_figures::{self, AllFigures};
 use crate::operations::tablet_plans::{self, factors};
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Metadata, OperationKind};
+use cluster::tablets::TabletsUpdate;
 use cluster::tablets::planner::{self, Limits, PlannedNode, TableView};
-use cluster::tablets::{TABLETS_MAX, TabletsUpdate};
 use cluster::topology::features;
 use model::{Failure, Schema, TableId};
 use std::collections::BTreeSet;
@@ -87,13 +87,9 @@ fn views<'v>(shard: &Shard, metadata: &'v Metadata, figures: &'v AllFigures) -> 
     let schema = shard.schema();
     let view = |(id, map): (&[u8; 16], &'v std::sync::Arc<_>)| {
         let table = schema.table_by_id(TableId(*id))?;
-        let initial = schema.keyspace(&table.keyspace)?.tablets.map_or(0, |tablets| tablets.initial);
-        let limits = Limits {
-            bytes_target: target,
-            bytes_max: target.saturating_mul(URGENCY),
-            tablets_min: initial.clamp(1, TABLETS_MAX as u32),
-            ..Limits::default()
-        };
+        let (tablets_min, tablets_max) = tablet_plans::counts_wanted(shard, &table.options.tablets);
+        let bytes_max = target.saturating_mul(URGENCY);
+        let limits = Limits { bytes_target: target, bytes_max, tablets_min, tablets_max, ..Limits::default() };
         Some(TableView { id: *id, map, figures: figures.get(id).map_or(&[], Vec::as_slice), limits })
     };
     metadata.tablets.iter().filter_map(view).collect()

@@ -6,6 +6,7 @@ use cluster::metadata::{Command, Member, MemberState, Metadata, OperationKind};
 use cluster::replication::Strategy;
 use cluster::tablets::planner::{self, Factors, PlannedNode};
 use cluster::tablets::{TABLETS_MAX, TabletChange, TabletMap, TabletsUpdate};
+use model::tablets::TableTablets;
 use model::{Keyspace, Schema, TableId};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
@@ -43,9 +44,11 @@ pub(crate) fn of_schema(
     let nodes = nodes(shard, metadata);
     for id in new.keys().filter(|id| !old.contains_key(id)) {
         let candidates = nodes.iter().filter(|node| factors.contains_key(&node.data_center)).count();
-        let by_default = (candidates * TABLETS_PER_NODE).next_power_of_two();
-        let count = if tablets.initial == 0 { by_default } else { tablets.initial as usize };
-        if let Some(map) = planner::initial(&nodes, &factors, count.min(TABLETS_MAX), &counts(metadata)) {
+        let by_default = (candidates * TABLETS_PER_NODE).next_power_of_two() as u32;
+        let initial = if tablets.initial == 0 { by_default } else { tablets.initial };
+        let (least, most) = counts_wanted(shard, &new[id].options.tablets);
+        let count = initial.max(least).min(most) as usize;
+        if let Some(map) = planner::initial(&nodes, &factors, count, &counts(metadata)) {
             updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] });
         }
     }
@@ -58,6 +61,16 @@ pub(crate) fn of_schema(
         }
     }
     updates
+}
+
+/// The fewest and the most tablets that a table is to have: as its options say, or as many as it needs for the size that
+/// it is expected to get.
+pub(crate) fn counts_wanted(shard: &Shard, options: &TableTablets) -> (u32, u32) {
+    let most = options.max.unwrap_or(TABLETS_MAX as u32);
+    let expected_bytes = u64::from(options.expected_gb.unwrap_or(0)) << 30;
+    let expected = expected_bytes.div_ceil(shard.config().physical_partition_size);
+    let least = options.min.unwrap_or(1).max(u32::try_from(expected).unwrap_or(u32::MAX));
+    (least.clamp(1, most), most)
 }
 
 /// Where the tablets go that are on the nodes that an operation takes out of the ring. `begun` are the metadata in

@@ -20,6 +20,8 @@ const DEFINITIONS: [&str; 2] = [include_str!("system_tables.txt"), include_str!(
 pub(crate) const METADATA: &str = "helenus_metadata";
 /// The table of `system` that holds the members of the cluster, as this node knows them.
 pub(crate) const METADATA_MEMBERS: &str = "helenus_metadata_members";
+/// The table of `system` that holds the tablets of tables, as this node knows them.
+pub(crate) const METADATA_TABLETS: &str = "helenus_metadata_tablets";
 /// The table of `system` that holds the log of what the cluster agrees on.
 pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
 /// The table of `system` that holds what is proven to be repaired on all replicas, by tables.
@@ -30,12 +32,13 @@ const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, keyspaces
 /// with tablets, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only what is listed.
-const HIDDEN_TABLES: [(&str, &str); 7] = [
+const HIDDEN_TABLES: [(&str, &str); 8] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
     ("system_schema", tablets::TABLE),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
+    ("system", METADATA_TABLETS),
     ("system", METADATA_LOG),
     ("system", REPAIRED),
 ];
