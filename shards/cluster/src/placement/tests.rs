@@ -218,6 +218,7 @@ fn one_node_has_everything() {
             durable_writes: true,
             tables: tables.iter().map(|of| (of.to_string(), table(of, name))).collect(),
             types: BTreeMap::new(),
+            tablets: None,
         }));
     };
     keyspace("system", "LocalStrategy", &[], &["local", "batches"]);

@@ -1,0 +1,124 @@
+//! When tablets are split in two and two become one.
+//!
+//! 1. A tablet above its target of bytes, or its limit of request units, is split at the median that replicas report. If
+//!    the median is its last token, one partition is half of it: that token then stands alone. A tablet of one token is
+//!    never split.
+//! 2. A table with fewer tablets than it is to have splits its largest, then its widest, wherever there is no median in
+//!    the middle of the tokens.
+//! 3. Neighbours with the same replicas become one if both together are below a quarter of both limits. A half of a tablet
+//!    that was split has about half of a limit, so a load must change by half before anything is undone.
+//!
+//! A tablet takes part in one change of a round, and in none while it moves, unless it is above its maximum of bytes.
+
+use super::{Limits, TableView, TabletFigures};
+use crate::tablets::{TABLETS_MAX, Tablet, TabletChange, TabletMap};
+
+/// Most changes of a table at once.
+pub const CHANGES_MAX: usize = 16;
+/// Two tablets are merged if together they have less than this part of each limit.
+const MERGE_SHARE: f64 = 0.25;
+
+/// The next splits and merges of a table, the most urgent first, at most [`CHANGES_MAX`].
+pub fn split_and_merge(view: &TableView<'_>) -> Vec<TabletChange> {
+    let tablets = &view.map.tablets;
+    let limits = &view.limits;
+    let mut changes = Vec::new();
+    let mut is_changed = vec![false; tablets.len()];
+    let room = (limits.tablets_max as usize).min(TABLETS_MAX).saturating_sub(tablets.len());
+    let mut full: Vec<(f64, usize, i64)> = Vec::new();
+    for (at, (tablet, figures)) in tablets.iter().zip(view.figures).enumerate() {
+        let fullness = fullness(limits, figures);
+        let may_split = tablet.goal.is_none() || figures.bytes > limits.bytes_max;
+        if fullness > 1.0
+            && may_split
+            && let Some(cut) = figures.middle.and_then(|middle| cut(view.map, at, middle))
+        {
+            full.push((fullness, at, cut));
+        }
+    }
+    full.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+    for (_, at, cut) in full.into_iter().take(room.min(CHANGES_MAX)) {
+        is_changed[at] = true;
+        changes.push(TabletChange::Split { until: tablets[at].until, at: cut });
+    }
+    let lacking = (limits.tablets_min as usize).saturating_sub(tablets.len() + changes.len());
+    let left = lacking.min(CHANGES_MAX - changes.len()).min(room - changes.len());
+    changes.extend(splits_to_the_minimum(view, &mut is_changed, left));
+    changes.extend(merges(view, &is_changed, CHANGES_MAX - changes.len()));
+    changes
+}
+
+/// How full a tablet is, 1 being the more urgent of its limits.
+fn fullness(limits: &Limits, figures: &TabletFigures) -> f64 {
+    let of = |amount: f64, limit: f64| if limit > 0.0 { amount / limit } else { 0.0 };
+    of(figures.bytes as f64, limits.bytes_target as f64).max(of(figures.units, limits.units_max))
+}
+
+/// Where the tablet at a position is cut for its median, if it can be.
+fn cut(map: &TabletMap, at: usize, middle: i64) -> Option<i64> {
+    let (first, last) = tokens(map, at);
+    let cut = if middle == last { middle.checked_sub(1)? } else { middle };
+    (first <= cut && cut < last).then_some(cut)
+}
+
+/// The first and the last token of a tablet.
+fn tokens(map: &TabletMap, at: usize) -> (i64, i64) {
+    let start = at.checked_sub(1).and_then(|before| map.tablets[before].until);
+    (start.map_or(i64::MIN, |start| start.saturating_add(1)), map.tablets[at].until.unwrap_or(i64::MAX))
+}
+
+fn splits_to_the_minimum(view: &TableView<'_>, is_changed: &mut [bool], count: usize) -> Vec<TabletChange> {
+    if count == 0 {
+        return Vec::new();
+    }
+    let figures = |at: usize| view.figures.get(at).copied().unwrap_or_default();
+    let mut candidates: Vec<(u64, i128, usize)> = Vec::new();
+    for (at, tablet) in view.map.tablets.iter().enumerate() {
+        let (first, last) = tokens(view.map, at);
+        if tablet.goal.is_none() && !is_changed[at] && first < last {
+            candidates.push((figures(at).bytes, i128::from(last) - i128::from(first), at));
+        }
+    }
+    candidates.sort_by_key(|(bytes, width, at)| (std::cmp::Reverse((*bytes, *width)), *at));
+    let split = |(_, width, at): (u64, i128, usize)| {
+        let middle = (i128::from(tokens(view.map, at).0) + width / 2) as i64;
+        let cut = figures(at).middle.and_then(|middle| cut(view.map, at, middle)).unwrap_or(middle);
+        is_changed[at] = true;
+        TabletChange::Split { until: view.map.tablets[at].until, at: cut }
+    };
+    candidates.into_iter().take(count).map(split).collect()
+}
+
+fn merges(view: &TableView<'_>, is_changed: &[bool], count: usize) -> Vec<TabletChange> {
+    let (tablets, limits) = (&view.map.tablets, &view.limits);
+    let spare = tablets.len().saturating_sub(limits.tablets_min.max(1) as usize);
+    let is_still = |at: usize| tablets[at].goal.is_none() && !is_changed[at];
+    let mut pairs: Vec<(f64, usize)> = Vec::new();
+    for (at, figures) in view.figures.windows(2).take(tablets.len().saturating_sub(1)).enumerate() {
+        let bytes = figures[0].bytes.saturating_add(figures[1].bytes);
+        let both = TabletFigures { bytes, units: figures[0].units + figures[1].units, middle: None };
+        let fullness = fullness(limits, &both);
+        if fullness < MERGE_SHARE && is_still(at) && is_still(at + 1) && are_alike(&tablets[at], &tablets[at + 1]) {
+            pairs.push((fullness, at));
+        }
+    }
+    pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
+    let mut is_merged = vec![false; tablets.len()];
+    let mut merges = Vec::new();
+    for (_, at) in pairs {
+        if merges.len() < spare.min(count) && !is_merged[at] && !is_merged[at + 1] {
+            is_merged[at..=at + 1].fill(true);
+            merges.extend(tablets[at].until.map(|until| TabletChange::Merge { until }));
+        }
+    }
+    merges
+}
+
+/// Whether two tablets have the same replicas, in whatever order.
+fn are_alike(a: &Tablet, b: &Tablet) -> bool {
+    a.replicas.len() == b.replicas.len() && a.replicas.iter().all(|node| b.replicas.contains(node))
+}
+
+#[cfg(test)]
+#[path = "sizes_tests.rs"]
+mod tests;
