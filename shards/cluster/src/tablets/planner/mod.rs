@@ -27,7 +27,7 @@
 //! # Racks
 //! As in Cassandra, the replicas of a tablet within a data centre are in different racks as far as there are racks, and
 //! those that are left over are anywhere. A move never lowers the number of racks of a tablet, unless its node leaves and
-//! no other has room. One that raises it goes before others, and needs not earn its price.
+//! no other has room. One that raises it goes before others, and needs to earn hardly any price.
 //!
 //! Invariants: the same input gives the same output; all tablets of a table have equally many replicas afterwards if they
 //! have now; a node that may not gain is in no goal in which it was not.
@@ -41,7 +41,7 @@ mod sizes;
 
 pub use balance::{balance, cost};
 pub use replicas::{initial, refactored, replaced};
-pub use sizes::split_and_merge;
+pub use sizes::{CHANGES_MAX, split_and_merge};
 
 use super::TabletMap;
 use std::collections::BTreeMap;

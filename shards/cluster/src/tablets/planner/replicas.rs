@@ -4,7 +4,8 @@
 //! 2. How many a data centre has is the same for all tablets of a table: as many as wanted, or as many as the tablet with
 //!    the fewest nodes to choose from can have.
 //! 3. What is lacking is chosen one after the other: a node in a rack that has none of the tablet yet, then any; of those
-//!    the one with the fewest tablets of the table by its weight, then with the fewest of all tables.
+//!    the one with the fewest tablets of the table by its weight, then with the fewest of all tables, then in an order that differs
+//!    from tablet to tablet, so that the tablets of a node are shared with all others.
 //! 4. What is too much goes: first who shares a rack, then who has most.
 
 use super::roster::Roster;
@@ -193,6 +194,10 @@ fn slots(tablet: &Tablet, keeps: impl Fn(Uuid) -> Option<usize>) -> Vec<Option<u
     slots
 }
 
+/// Whether a place is chosen after others, its tablets of the table and of all by its weight, a number that mixes places
+/// with the same, the place.
+type Key = (bool, u64, u64, u64, usize);
+
 /// How many tablets nodes have, and who is next to be given one.
 struct Chooser<'r, 'a> {
     roster: &'r Roster<'a>,
@@ -203,7 +208,7 @@ struct Chooser<'r, 'a> {
     /// Whether each place may be chosen, and whether only after others.
     open: Vec<Option<bool>>,
     /// By data centre, the places that may be chosen, the best first.
-    orders: Vec<BTreeSet<(bool, u64, u64, usize)>>,
+    orders: Vec<BTreeSet<Key>>,
     /// By data centre, how many racks may be chosen.
     racks: Vec<usize>,
 }
@@ -231,10 +236,11 @@ impl<'r, 'a> Chooser<'r, 'a> {
         self.racks = racks.iter().map(BTreeSet::len).collect();
     }
 
-    fn key(&self, place: usize) -> Option<(bool, u64, u64, usize)> {
+    fn key(&self, place: usize) -> Option<Key> {
         // Numbers that are not negative sort as their bits do.
         let by_weight = |count: u64| (count as f64 / self.roster.weight(place)).to_bits();
-        Some((self.open[place]?, by_weight(self.own[place]), by_weight(self.all[place] + 1), place))
+        let (own, all) = (self.own[place], self.all[place]);
+        Some((self.open[place]?, by_weight(own), by_weight(all + 1), mixed(place as u64, own ^ all << 20), place))
     }
 
     fn update(&mut self, place: usize, change: impl FnOnce(&mut u64, &mut u64)) {
@@ -256,7 +262,7 @@ impl<'r, 'a> Chooser<'r, 'a> {
     fn take(&mut self, data_center: usize, chosen: &[usize]) -> Option<usize> {
         let rack = |place: &usize| self.roster.rack[*place];
         let used: BTreeSet<usize> = chosen.iter().map(rack).collect();
-        let places = || self.orders[data_center].iter().map(|key| key.3);
+        let places = || self.orders[data_center].iter().map(|key| key.4);
         let elsewhere = if used.len() < self.racks[data_center] || chosen.iter().any(|at| self.open[*at].is_none()) {
             places().find(|place| !used.contains(&rack(place)))
         } else {
@@ -279,6 +285,15 @@ impl<'r, 'a> Chooser<'r, 'a> {
         self.update(place, |own, all| (*own, *all) = (own.saturating_sub(1), all.saturating_sub(1)));
         place
     }
+}
+
+/// A number that orders nodes differently with every tablet that they get, so that the tablets of a node are shared with
+/// all others, and not always with the same (the finalizer of SplitMix64).
+fn mixed(place: u64, round: u64) -> u64 {
+    let z = (place << 40 ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ (z >> 31)
 }
 
 /// How often each place was the first of a tablet.

@@ -55,20 +55,22 @@ fn new_tablets_are_on_nodes_by_their_weight_and_each_is_first_as_often() {
         let counts: Vec<u64> = loads(&[Table::new(1, map, |_| 1)]).values().map(|load| load.1).collect();
         (counts, firsts.into_values().collect::<Vec<_>>())
     };
-    assert_eq!(counts(&nodes, 24), (vec![12; 6], vec![4; 6]));
+    let near = |counts: &[u64], fair: &[u64]| counts.iter().zip(fair).all(|(count, fair)| count.abs_diff(*fair) <= 1);
+    let (all, firsts) = counts(&nodes, 24);
+    assert!(all == [12; 6] && near(&firsts, &[4; 6]), "{all:?} {firsts:?}");
     // The two nodes of a rack share its replicas by their weights.
     (nodes[0].weight, nodes[3].weight) = (3, 1);
     assert_eq!(counts(&nodes, 24).0, [18, 12, 12, 6, 12, 12]);
     nodes.iter_mut().for_each(|node| node.rack = "one".to_string());
     let (all, firsts) = counts(&nodes, 80);
-    assert_eq!(all, [80, 32, 32, 32, 32, 32]);
-    assert!(firsts.iter().zip([30, 10, 10, 10, 10, 10]).all(|(count, fair)| count.abs_diff(fair) <= 1), "{firsts:?}");
+    // The heavy one is in all but a few tablets.
+    assert!(near(&all, &[80, 32, 32, 32, 32, 32]) && near(&firsts, &[30, 10, 10, 10, 10, 10]), "{all:?} {firsts:?}");
 }
 
 #[test]
 fn a_table_of_one_tablet_goes_to_the_emptiest_nodes() {
     let nodes: Vec<_> = (0..4).map(|number| node(number, 0)).collect();
-    let existing = [(id(0), 5), (id(1), 4), (id(2), 3), (id(3), 4)].into();
+    let existing = [(id(0), 6), (id(1), 4), (id(2), 3), (id(3), 5)].into();
     let map = initial(&nodes, &factors(&[("dc1", 2)]), 1, &existing).unwrap();
     assert_eq!(map.tablets[0].replicas, [id(2), id(1)]);
 }
@@ -78,17 +80,18 @@ fn there_are_as_many_replicas_as_nodes_to_begin_with() {
     let of = factors(&[("dc1", 3), ("elsewhere", 2)]);
     assert_eq!(initial(&[], &of, 4, &BTreeMap::new()), None);
     let mut nodes: Vec<_> = (0..2).map(|number| node(number, 0)).collect();
-    let replicas =
-        |nodes: &[PlannedNode]| initial(nodes, &of, 1, &BTreeMap::new()).map(|map| map.tablets[0].replicas.clone());
-    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(1)]);
+    let replicas = |nodes: &[PlannedNode]| -> Option<BTreeSet<Uuid>> {
+        Some(initial(nodes, &of, 1, &BTreeMap::new())?.tablets[0].replicas.iter().copied().collect())
+    };
+    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(1)].into());
     // One that is down is given some only if there are no others, one that leaves nothing.
     nodes.extend([2, 3, 4].map(|number| node(number, 0)));
     nodes[1].may_gain = false;
     nodes[3].may_gain = false;
     nodes[3].leaves = true;
-    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(2), id(4)]);
+    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(2), id(4)].into());
     nodes[4].leaves = true;
-    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(2), id(1)]);
+    assert_eq!(replicas(&nodes).unwrap(), [id(0), id(2), id(1)].into());
     nodes.iter_mut().for_each(|node| node.leaves = true);
     assert_eq!(replicas(&nodes), None);
 }
@@ -104,7 +107,7 @@ fn nothing_stays_on_nodes_that_leave() {
         let leaving: BTreeSet<Uuid> =
             nodes.iter().filter(|_| random.below(4) == 0).map(|node| node.host_id).take(nodes.len() - 1).collect();
         let maps: Vec<_> = before.iter().map(|table| (table.id, &table.map)).collect();
-        make(&mut tables, &replaced(&nodes, &maps, &leaving, None));
+        make(&replaced(&nodes, &maps, &leaving, None), &mut tables);
         for (table, before) in tables.iter().zip(&before) {
             let is_lower = table.map.tablets[0].replicas.len() < before.map.tablets[0].replicas.len();
             for (tablet, old) in table.map.tablets.iter().zip(&before.map.tablets) {
@@ -138,10 +141,10 @@ fn what_a_node_had_is_spread_over_the_others() {
     let nodes: Vec<_> = (0..6).map(|number| node(number, 0)).collect();
     let map = initial(&nodes, &factors(&[("dc1", 3)]), 100, &BTreeMap::new()).unwrap();
     let mut tables = [Table::new(1, map.clone(), |_| 1)];
-    let moved = make(&mut tables, &replaced(&nodes, &[(tables[0].id, &map)], &[id(2)].into(), None));
+    let moved = make(&replaced(&nodes, &[(tables[0].id, &map)], &[id(2)].into(), None), &mut tables);
     assert_eq!(moved, 50);
     let counts: Vec<u64> = loads(&tables).values().map(|load| load.1).collect();
-    assert_eq!(counts, [60; 5]);
+    assert!(counts.iter().all(|count| (58..=62).contains(count)), "{counts:?}");
     let firsts = firsts(&tables[0].map);
     assert!(firsts.values().all(|count| (15..=25).contains(count)), "{firsts:?}");
 }
@@ -154,7 +157,7 @@ fn a_substitute_takes_exactly_the_place_of_another() {
     nodes[5].may_gain = false;
     let mut tables = [Table::new(1, map.clone(), |_| 1)];
     let updates = replaced(&nodes, &[(tables[0].id, &map)], &[id(1)].into(), Some((id(1), id(5))));
-    make(&mut tables, &updates);
+    make(&updates, &mut tables);
     let swap = |host_id: &Uuid| if *host_id == id(1) { id(5) } else { *host_id };
     for (tablet, old) in tables[0].map.tablets.iter().zip(&map.tablets) {
         assert_eq!(tablet.replicas, old.replicas.iter().map(swap).collect::<Vec<_>>());
@@ -168,7 +171,7 @@ fn too_few_nodes_are_left_for_all_replicas() {
     let of = factors(&[("dc1", 3)]);
     let map = initial(&nodes, &of, 8, &BTreeMap::new()).unwrap();
     let mut tables = [Table::new(1, map.clone(), |_| 1)];
-    make(&mut tables, &replaced(&nodes, &[(tables[0].id, &map)], &[id(2)].into(), None));
+    make(&replaced(&nodes, &[(tables[0].id, &map)], &[id(2)].into(), None), &mut tables);
     assert!(tables[0].map.tablets.iter().all(|tablet| tablet.replicas.len() == 2));
     // A node that comes fills them up again; one that is down is not waited for.
     let mut nodes: Vec<_> = [0, 1, 3].map(|number| node(number, 0)).into();
@@ -176,7 +179,7 @@ fn too_few_nodes_are_left_for_all_replicas() {
     assert_eq!(refactored(&nodes, &tables[0].map, &of), []);
     nodes[2].may_gain = true;
     let changes = refactored(&nodes, &tables[0].map, &of);
-    make(&mut tables, &[TabletsUpdate { table: tables[0].id, changes }]);
+    make(&[TabletsUpdate { table: tables[0].id, changes }], &mut tables);
     assert!(tables[0].map.tablets.iter().all(|tablet| tablet.replicas[2] == id(3)));
 }
 
@@ -190,7 +193,7 @@ fn another_number_of_replicas_keeps_as_many_as_it_can() {
         let table = &mut tables[0];
         let before = table.map.clone();
         let changes = refactored(&nodes, &table.map, &of);
-        make(std::slice::from_mut(table), &[TabletsUpdate { table: table.id, changes }]);
+        make(&[TabletsUpdate { table: table.id, changes }], std::slice::from_mut(table));
         for (tablet, old) in table.map.tablets.iter().zip(&before.tablets) {
             for data_center in data_centers(&nodes) {
                 let (most, racks_most) = room(&nodes, &data_center, |_| true);
