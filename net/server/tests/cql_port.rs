@@ -60,6 +60,7 @@ fn options_and_startup() {
             assert_eq!(option("SCYLLA_PARTITIONER"), ["org.apache.cassandra.dht.Murmur3Partitioner"]);
             assert_eq!(option("SCYLLA_SHARD_AWARE_PORT"), ["19042"]);
             assert_eq!(option("SCYLLA_RATE_LIMIT_ERROR"), ["ERROR_CODE=61440"]);
+            assert_eq!(option("TABLETS_ROUTING_V1"), [""]);
         }
         for version in ALL {
             let client = Client::ready(version).await;

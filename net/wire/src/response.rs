@@ -12,13 +12,14 @@ use crate::notation::{
 use crate::request::{EventType, REQUEST_CHARGE, RETRY_AFTER};
 use crate::{Opcode, Version, flags};
 use model::failure::{Detail, FailureReason};
+use model::tablets::TabletRoute;
 use model::{ColumnSpec, Consistency, ErrorCode, Failure};
 use std::borrow::Cow;
 use std::net::{IpAddr, SocketAddr};
 
 /// The request that a response answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct To {
+pub struct To<'a> {
     /// The connection's version.
     pub version: Version,
     /// The request's stream.
@@ -27,6 +28,8 @@ pub struct To {
     pub tracing_id: Option<[u8; 16]>,
     /// What the custom payload says, from version 4 on.
     pub told: Option<Told>,
+    /// Where a tablet is, which the custom payload says too: ScyllaDB's `tablets-routing-v1`.
+    pub tablet: Option<&'a TabletRoute>,
     /// Whether the client knows [`ErrorCode::RateLimit`].
     pub knows_rate_limits: bool,
 }
@@ -40,12 +43,15 @@ pub enum Told {
     RetryAfter(u32),
 }
 
-impl To {
+impl To<'_> {
     /// An answer without tracing.
-    pub fn new(version: Version, stream: i16) -> To {
-        To { version, stream, tracing_id: None, told: None, knows_rate_limits: false }
+    pub fn new(version: Version, stream: i16) -> To<'static> {
+        To { version, stream, tracing_id: None, told: None, tablet: None, knows_rate_limits: false }
     }
 }
+
+/// The name in an answer's custom payload that tells where a tablet is.
+const TABLETS_ROUTING_PAYLOAD: &str = "tablets-routing-v1";
 
 /// The stream number of events, which answer no request.
 pub const EVENT_STREAM: i16 = -1;
@@ -62,8 +68,8 @@ const SCHEMA_CHANGE: i32 = 5;
 fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: impl FnOnce(&mut Vec<u8>)) {
     let warned = !warnings.is_empty() && to.version >= Version::V4;
     let traced = if to.tracing_id.is_some() { flags::TRACING } else { 0 };
-    let told = to.told.filter(|_| to.version >= Version::V4);
-    let payload = if told.is_some() { flags::CUSTOM_PAYLOAD } else { 0 };
+    let has_payload = to.version >= Version::V4 && (to.told.is_some() || to.tablet.is_some());
+    let payload = if has_payload { flags::CUSTOM_PAYLOAD } else { 0 };
     let header_flags = traced | payload | to.version.beta_flag() | if warned { flags::WARNINGS } else { 0 };
     put_envelope(out, to.version.number() | RESPONSE_BIT, header_flags, to.stream, opcode, |out| {
         if let Some(id) = &to.tracing_id {
@@ -72,22 +78,46 @@ fn put(out: &mut Vec<u8>, to: To, opcode: Opcode, warnings: &[String], encode: i
         if warned {
             put_string_list(out, warnings.iter().map(String::as_str));
         }
-        if let Some(told) = told {
-            put_told(out, told);
+        if has_payload {
+            put_payload(out, to);
         }
         encode(out);
     });
 }
 
-/// Appends a custom payload with one name.
-fn put_told(out: &mut Vec<u8>, told: Told) {
-    let (name, bytes) = match told {
-        Told::Charge(hundredths) => (REQUEST_CHARGE, (hundredths as f64 / 100.0).to_be_bytes()),
-        Told::RetryAfter(millis) => (RETRY_AFTER, i64::from(millis).to_be_bytes()),
-    };
-    put_short(out, 1);
-    put_string(out, name);
-    put_bytes(out, Some(&bytes));
+/// Appends the custom payload.
+fn put_payload(out: &mut Vec<u8>, to: To) {
+    put_short(out, u16::from(to.told.is_some()) + u16::from(to.tablet.is_some()));
+    if let Some(told) = to.told {
+        let (name, bytes) = match told {
+            Told::Charge(hundredths) => (REQUEST_CHARGE, (hundredths as f64 / 100.0).to_be_bytes()),
+            Told::RetryAfter(millis) => (RETRY_AFTER, i64::from(millis).to_be_bytes()),
+        };
+        put_string(out, name);
+        put_bytes(out, Some(&bytes));
+    }
+    if let Some(tablet) = to.tablet {
+        put_string(out, TABLETS_ROUTING_PAYLOAD);
+        put_bytes(out, Some(&tablet_value(tablet)));
+    }
+}
+
+/// A tablet as a value of `tuple<bigint, bigint, list<tuple<uuid, int>>>`: the token after which it begins, its last
+/// token, and its replicas with their cores.
+fn tablet_value(tablet: &TabletRoute) -> Vec<u8> {
+    let mut replicas = Vec::new();
+    put_int(&mut replicas, tablet.replicas.len() as i32);
+    for (host_id, shard) in &tablet.replicas {
+        let mut replica = Vec::new();
+        put_bytes(&mut replica, Some(host_id));
+        put_bytes(&mut replica, Some(&i32::from(*shard).to_be_bytes()));
+        put_bytes(&mut replicas, Some(&replica));
+    }
+    let mut value = Vec::new();
+    put_bytes(&mut value, Some(&tablet.after.to_be_bytes()));
+    put_bytes(&mut value, Some(&tablet.until.to_be_bytes()));
+    put_bytes(&mut value, Some(&replicas));
+    value
 }
 
 /// Appends ERROR. An error that the version does not know becomes the nearest one that it does.

@@ -13,10 +13,16 @@ pub struct Startup {
     pub compression: Option<Compression>,
     /// Whether the client knows ScyllaDB's error for rate limits ([`RATE_LIMIT_ERROR`]).
     pub knows_rate_limits: bool,
+    /// Whether the client wants to be told where tablets are ([`TABLETS_ROUTING`]).
+    pub knows_tablets: bool,
 }
 
 /// The option with which clients say that they know ScyllaDB's error for rate limits, and the value of it in SUPPORTED.
 pub const RATE_LIMIT_ERROR: [&str; 2] = ["SCYLLA_RATE_LIMIT_ERROR", "ERROR_CODE=61440"];
+
+/// The option with which clients say that they understand answers that tell where a tablet is, ScyllaDB's. SUPPORTED
+/// has it with an empty value.
+pub const TABLETS_ROUTING: &str = "TABLETS_ROUTING_V1";
 
 impl Startup {
     /// Checks the options of a STARTUP. Names ignore case and unknown options are ignored. Error texts are Cassandra's.
@@ -46,7 +52,8 @@ impl Startup {
         };
         let throw_on_overload = option("THROW_ON_OVERLOAD").map(|value| value == "1");
         let knows_rate_limits = option(RATE_LIMIT_ERROR[0]).is_some();
-        Ok(Startup { throw_on_overload, compression, knows_rate_limits })
+        let knows_tablets = option(TABLETS_ROUTING).is_some();
+        Ok(Startup { throw_on_overload, compression, knows_rate_limits, knows_tablets })
     }
 }
 
@@ -99,8 +106,10 @@ mod tests {
         assert_eq!(Startup::check(Version::V5, &overload).expect("accepted").throw_on_overload, Some(true));
         let plain = Startup::check(Version::V5, &overload[..1]).expect("accepted");
         assert_eq!(plain.throw_on_overload, None);
-        assert!(!plain.knows_rate_limits);
+        assert!(!plain.knows_rate_limits && !plain.knows_tablets);
         let limits = [("CQL_VERSION", "3.0.0"), ("SCYLLA_RATE_LIMIT_ERROR", "")];
         assert!(Startup::check(Version::V4, &limits).expect("accepted").knows_rate_limits);
+        let tablets = [("CQL_VERSION", "3.0.0"), ("TABLETS_ROUTING_V1", "")];
+        assert!(Startup::check(Version::V4, &tablets).expect("accepted").knows_tablets);
     }
 }

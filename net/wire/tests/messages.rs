@@ -1,6 +1,7 @@
 //! Requests and responses: encoded and decoded again, Cassandra's own bytes, mutated bodies.
 
 use model::failure::{Detail, FailureReason};
+use model::tablets::TabletRoute;
 use model::types::Component;
 use model::value::BoundValue;
 use model::{
@@ -178,7 +179,7 @@ fn what_cassandra_tolerates_is_tolerated() {
     assert!(Request::decode(Version::V4, Opcode::Query, flags, &payload).is_ok());
 }
 
-fn answer(version: Version, encode: impl FnOnce(&mut Vec<u8>, To)) -> Answer {
+fn answer<'t>(version: Version, encode: impl FnOnce(&mut Vec<u8>, To<'t>)) -> Answer {
     let mut out = Vec::new();
     encode(&mut out, To::new(version, 3));
     let envelope = only(&out, Decoder::client());
@@ -241,6 +242,30 @@ fn failures_of_conditional_changes_by_version() {
     let acks = b"\0\x08\0\0\0\x01\0\0\0\x02\0\x06SIMPLE".to_vec();
     assert_eq!(body(Version::V5, &timeout), (0x1100, "text".into(), [&acks[..], b"\0\x03"].concat()));
     assert_eq!(body(Version::V4, &timeout), (0x1100, older.into(), acks));
+}
+
+/// As ScyllaDB's drivers read it: `tuple<bigint, bigint, list<tuple<uuid, int>>>`.
+#[test]
+fn payloads_tell_where_a_tablet_is() {
+    let tablet = TabletRoute {
+        after: i64::MIN,
+        until: -2,
+        replicas: vec![((0x0102u128 << 112).to_be_bytes(), 7), (3u128.to_be_bytes(), 0)],
+    };
+    let payload = |version, told| {
+        answer(version, |out, to| response::void(out, To { told, tablet: Some(&tablet), ..to }, &[])).payload
+    };
+    let value = [
+        &b"\0\0\0\x08\x80\0\0\0\0\0\0\0\0\0\0\x08\xff\xff\xff\xff\xff\xff\xff\xfe\0\0\0\x44\0\0\0\x02"[..],
+        b"\0\0\0\x1c\0\0\0\x10\x01\x02\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x07",
+        b"\0\0\0\x1c\0\0\0\x10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x03\0\0\0\x04\0\0\0\0",
+    ]
+    .concat();
+    let told = ("tablets-routing-v1".to_owned(), value);
+    assert_eq!(payload(Version::V4, None), [told.clone()]);
+    let charge = ("RequestCharge".to_owned(), 5.37f64.to_be_bytes().to_vec());
+    assert_eq!(payload(Version::V5, Some(response::Told::Charge(537))), [charge, told]);
+    assert_eq!(payload(Version::V3, None), []);
 }
 
 /// What a request has cost, and when it may be tried again, are told from version 4 on.

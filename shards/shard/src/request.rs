@@ -3,6 +3,7 @@
 use crate::ports::SchemaChange;
 use crate::roles::Entry;
 use crate::rows::block::RowBlock;
+use model::tablets::TabletRoute;
 use model::{ColumnSpec, Consistency, QueryParameters};
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -21,6 +22,8 @@ pub struct Session {
     pub user: RefCell<Option<LoggedIn>>,
     /// Whether it is this program's own, which may do everything.
     pub is_internal: bool,
+    /// Whether the client wants to be told where tablets are.
+    pub knows_tablets: Cell<bool>,
 }
 
 impl Session {
@@ -94,6 +97,8 @@ pub struct Answer {
     /// What the request has cost, hundredths of a request unit, if the client is told: because it asks, or because the
     /// throughput of a table is limited.
     pub charge: Option<u64>,
+    /// The tablet of the partition that was asked for, if the client wants to know it and this node does not have it.
+    pub tablet: Option<Box<TabletRoute>>,
 }
 
 /// The answer to a PREPARE.

@@ -1,5 +1,5 @@
-//! The table option `tablets`, with ScyllaDB's names: how many tablets a table should have. It is a hint for whoever
-//! splits and merges them.
+//! What is said about tablets: the table option `tablets`, with ScyllaDB's names, a hint for whoever splits and merges
+//! them; and where a tablet is, as drivers are told it ([`TabletRoute`]).
 
 use std::collections::BTreeMap;
 
@@ -21,6 +21,17 @@ pub struct TableTablets {
     pub max: Option<u32>,
     /// The size that it is expected to get, before replication, in gigabytes.
     pub expected_gb: Option<u32>,
+}
+
+/// A tablet, as drivers are told of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TabletRoute {
+    /// The token after which it begins.
+    pub after: i64,
+    /// Its last token.
+    pub until: i64,
+    /// The host ids of the nodes that have it, each with the core to ask.
+    pub replicas: Vec<([u8; 16], u16)>,
 }
 
 impl TableTablets {

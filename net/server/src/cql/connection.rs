@@ -194,6 +194,7 @@ impl Connection {
             self.throw_on_overload.set(throws);
         }
         self.knows_rate_limits.set(startup.knows_rate_limits);
+        self.session.knows_tablets.set(startup.knows_tablets);
         self.count_message();
         if segmented && startup.compression.is_some() {
             *self.segments.borrow_mut() = SegmentWriter::compressed();

@@ -55,6 +55,7 @@ pub(crate) async fn run(connection: &Connection, envelope: &Envelope, warning: O
         Ok(Outcome::Answer(answer)) => {
             let form = decoded.as_ref().map(RowsForm::of).unwrap_or_default();
             to.told = answer.charge.map(Told::Charge);
+            to.tablet = answer.tablet.as_deref();
             connection.send(|out| put_answer(out, to, answer, form));
         }
         Ok(Outcome::Prepared(prepared)) => connection.send(|out| put_prepared(out, to, prepared)),

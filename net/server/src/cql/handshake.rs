@@ -6,7 +6,7 @@ use model::key::IGNORE_MSB;
 use wire::Version;
 use wire::compression;
 use wire::response::{self, To};
-use wire::startup::RATE_LIMIT_ERROR;
+use wire::startup::{RATE_LIMIT_ERROR, TABLETS_ROUTING};
 
 /// The CQL version that SUPPORTED names.
 pub(crate) const CQL_VERSION: &str = "3.4.7";
@@ -36,8 +36,9 @@ pub(crate) fn supported(context: &Context, out: &mut Vec<u8>, to: To) {
         ("HELENUS_VERSION", &[env!("CARGO_PKG_VERSION")]),
         (RATE_LIMIT_ERROR[0], &RATE_LIMIT_ERROR[1..]),
     ];
-    // Clients can compute the core of a token of Murmur3 only.
+    // Clients can compute the core of a token of Murmur3 only, and only tables of that have tablets.
     if partitioner == Partitioner::Murmur3 {
+        options.push((TABLETS_ROUTING, &[""]));
         options.extend(of_shard.iter().zip(&values).map(|((name, _), value)| (*name, &value[..])));
     }
     response::supported(out, to, &options);

@@ -11,6 +11,7 @@ pub(crate) mod conditional;
 mod guardrail_checks;
 mod paging;
 mod select;
+mod tablet_routes;
 mod values;
 pub(crate) mod write;
 
@@ -134,7 +135,11 @@ async fn run(
         Plan::Describe(plan) => Response::Rows(describe_page(shard, statement, plan, parameters)?),
         Plan::Access(plan) => Box::pin(access::statements::run(shard, session, statement, plan, &mut warnings)).await?,
     };
-    Ok(Answer { response, warnings, charge: bill.and_then(|bill| bill.told()) })
+    let tablet = match session.knows_tablets.get() {
+        true => tablet_routes::to_tell(shard, prepared, &values.bound),
+        false => None,
+    };
+    Ok(Answer { response, warnings, charge: bill.and_then(|bill| bill.told()), tablet })
 }
 
 /// Who pays for a request; nobody if no table is metered and the client does not ask for the price.

@@ -75,7 +75,7 @@ pub(crate) async fn several(
     bill: Option<&Rc<Bill>>,
 ) -> Result<Answer, Failure> {
     let Some(((first, _), _)) = statements.split_first() else {
-        return Ok(Answer { response: Response::Void, warnings: Vec::new(), charge: None });
+        return Ok(Answer { response: Response::Void, warnings: Vec::new(), charge: None, tablet: None });
     };
     let table = &first.table;
     if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
@@ -108,7 +108,7 @@ pub(crate) async fn several(
     let key = key.unwrap_or_default();
     let rows = decide(shard, table, key, parts, shown, parameters, timeout, bill).await?;
     let charge = bill.and_then(|bill| bill.told());
-    Ok(Answer { response: Response::Rows(rows), warnings: Vec::new(), charge })
+    Ok(Answer { response: Response::Rows(rows), warnings: Vec::new(), charge, tablet: None })
 }
 
 /// Commits proposals that earlier rounds left accepted in these partitions. To be called before a read at SERIAL or

@@ -140,7 +140,7 @@ fn check_keys(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<(),
 
 /// The answer to a batch without statements, of any kind.
 fn nothing() -> Answer {
-    Answer { response: Response::Void, warnings: Vec::new(), charge: None }
+    Answer { response: Response::Void, warnings: Vec::new(), charge: None, tablet: None }
 }
 
 /// Runs a BEGIN BATCH statement.
@@ -364,6 +364,7 @@ impl Building {
                 false => write(shard, mutations, &terms).await?,
             }
         }
-        Ok(Answer { response: Response::Void, warnings, charge: bill.and_then(|bill| bill.told()) })
+        let charge = bill.and_then(|bill| bill.told());
+        Ok(Answer { response: Response::Void, warnings, charge, tablet: None })
     }
 }
