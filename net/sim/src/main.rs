@@ -4,8 +4,8 @@
 use clap::{Parser, ValueEnum};
 use sim::clusters::{
     ElasticSweep, Planted, SweptOperation, run_agreement, run_cluster, run_decisions, run_elastic, run_planted,
-    run_replicated, run_replicated_planted, run_scale, run_slow_node, run_slow_node_planted, run_with_a_dead_node,
-    sweep_operation,
+    run_replicated, run_replicated_planted, run_scale, run_slow_node, run_slow_node_planted, run_tablets,
+    run_with_a_dead_node, sweep_operation,
 };
 use sim::seeds::{SeedReport, run_seeds};
 use sim::sweep::Sweep;
@@ -41,6 +41,9 @@ struct Arguments {
     /// Clusters of several nodes, replicated tables, and operations on the ring.
     #[arg(long)]
     elastic: bool,
+    /// Clusters of several nodes, tables that are cut into tablets, and operations on the ring and on tablets.
+    #[arg(long)]
+    tablets: bool,
     /// Clusters of several nodes, and conditional changes and SERIAL reads of replicated tables alone.
     #[arg(long)]
     decisions: bool,
@@ -48,7 +51,7 @@ struct Arguments {
     #[arg(long)]
     slow_node: bool,
     /// Clusters that have this bug, which the judges are to find.
-    #[arg(long, value_enum, conflicts_with_all = ["registers", "clusters", "replicated", "elastic", "decisions", "slow_node"])]
+    #[arg(long, value_enum, conflicts_with_all = ["registers", "clusters", "replicated", "elastic", "tablets", "decisions", "slow_node"])]
     plant: Option<Planted>,
     /// Instead: this many CREATE TABLE statements by nine clients of three nodes at once, and half as many by one
     /// client with all nodes alive and with one dead.
@@ -116,6 +119,7 @@ fn main() -> ExitCode {
         Arguments { clusters: true, .. } => seeds(&arguments, "--clusters ", run_cluster),
         Arguments { replicated: true, .. } => seeds(&arguments, "--replicated ", run_replicated),
         Arguments { elastic: true, .. } => seeds(&arguments, "--elastic ", run_elastic),
+        Arguments { tablets: true, .. } => seeds(&arguments, "--tablets ", run_tablets),
         Arguments { decisions: true, .. } => seeds(&arguments, "--decisions ", run_decisions),
         Arguments { slow_node: true, .. } => seeds(&arguments, "--slow-node ", run_slow_node),
         Arguments { registers: true, .. } => seeds(&arguments, "--registers ", |seed| sim::run_registers(seed, false)),

@@ -353,7 +353,9 @@ impl Run {
 
 async fn check_once(address: SocketAddr, clients: u8, world: &SharedWorld) -> Result<(), String> {
     let mut client = Client::connect(address, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-    let factor = world.borrow().replicas.factor;
-    checker::create_schema(&mut client, clients, factor).await.map_err(|error| format!("schema: {error:?}"))?;
+    let replicas = world.borrow().replicas;
+    checker::create_schema(&mut client, clients, &replicas.options(replicas.factor))
+        .await
+        .map_err(|error| format!("schema: {error:?}"))?;
     checker::check_all(&mut client, clients, world).await
 }

@@ -151,6 +151,10 @@ mod tests {
             "abortbootstrap",
             "abortdecommission",
             "abortmove",
+            "mergetablets",
+            "movetablet",
+            "splittablet",
+            "tablets",
         ];
         let is_own = |name: &str| own.contains(&name);
         for command in commands::all().filter(|command| !is_own(command.name)) {

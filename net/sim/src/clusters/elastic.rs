@@ -25,11 +25,17 @@ pub(super) enum RingOperation {
     Leave(NodeId),
     Replace,
     Replicate,
+    /// Tablets were split, merged and moved.
+    Tablets,
 }
 
 impl ReplicatedRun {
     /// Begins an operation for which there are enough nodes, if chance does not choose none.
     pub(super) fn begin_operation(&mut self) -> Result<Option<RingOperation>, String> {
+        if self.world.borrow().replicas.by_tablets && self.cluster.rng.below(2) == 0 {
+            self.change_tablets()?;
+            return Ok(Some(RingOperation::Tablets));
+        }
         let count = self.cluster.members.len();
         let victim = SEEDS_MAX + self.cluster.rng.below((count - SEEDS_MAX) as u64) as usize;
         let operation = match self.cluster.rng.below(5) {
@@ -73,9 +79,10 @@ impl ReplicatedRun {
                 self.hold_hints_back()?;
             }
             RingOperation::Leave(id) => self.cluster.finish_leaving(id)?,
-            RingOperation::Replicate => {}
+            RingOperation::Replicate | RingOperation::Tablets => {}
         }
-        self.cluster.check_ring(AGREEMENT_MAX.max(OPERATION_MAX))
+        self.cluster.check_ring(AGREEMENT_MAX.max(OPERATION_MAX))?;
+        if self.world.borrow().replicas.by_tablets { self.finish_moving() } else { Ok(()) }
     }
 
     /// Gives the keyspace of counters, registers and batches three or four replicas, by turns.
@@ -87,10 +94,8 @@ impl ReplicatedRun {
     pub(super) fn replicate(&mut self, factor: u32) -> Result<(), String> {
         let server = self.cluster.servers()[0];
         self.factor = factor;
-        let text = format!(
-            "ALTER KEYSPACE s WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {}}}",
-            self.factor
-        );
+        let options = self.world.borrow().replicas.options(self.factor);
+        let text = format!("ALTER KEYSPACE s WITH {options}");
         self.cluster.outside(START_MAX, move || {
             let text = text.clone();
             async move {

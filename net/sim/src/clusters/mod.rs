@@ -17,7 +17,7 @@
 //!
 //! Replicated tables are read and written in runs of their own (`replicated`), and so are those of which one node is
 //! slow (`slow_node`). Some of these runs have operations on the ring as well (`elastic`), damaged files (`damage`), or
-//! repairs (`repairs`). `elastic_sweep` crashes each
+//! repairs (`repairs`), or tables that are cut into tablets (`tablets`). `elastic_sweep` crashes each
 //! node at every message of an operation.
 //!
 //! A run can have a bug planted ([`Planted`]), so that tests see that the judges find it.
@@ -39,12 +39,13 @@ mod run;
 mod scale;
 mod schema_client;
 mod slow_node;
+mod tablets;
 mod verdict;
 
 pub use agreement::{Agreement, run_agreement, run_with_a_dead_node};
 pub use elastic_sweep::{ElasticSweep, ElasticSwept, SweptOperation, sweep_operation};
 pub use planted::Planted;
-pub use replicated::{run_decisions, run_elastic, run_replicated, run_replicated_planted};
+pub use replicated::{run_decisions, run_elastic, run_replicated, run_replicated_planted, run_tablets};
 pub use replicated_report::ReplicatedReport;
 pub use report::ClusterReport;
 pub use run::{run_cluster, run_crash_while_joining, run_leave_of_one_of_two, run_missed_change, run_planted};

@@ -82,28 +82,52 @@ pub(super) struct ReplicatedRun {
 
 /// Runs one seed to its verdict.
 pub fn run_replicated(seed: u64) -> ReplicatedReport {
-    run(seed, Work::Everything, None, false)
+    run(seed, Work::Everything, None, Changes::None)
 }
 
 /// Runs one seed to its verdict, with an operation on the ring in every round.
 pub fn run_elastic(seed: u64) -> ReplicatedReport {
-    run(seed, Work::Everything, None, true)
+    run(seed, Work::Everything, None, Changes::Ring)
+}
+
+/// Runs one seed to its verdict, on tables that are cut into tablets, with an operation on the ring or changes of tablets
+/// in every round.
+pub fn run_tablets(seed: u64) -> ReplicatedReport {
+    run(seed, Work::Everything, None, Changes::RingAndTablets)
 }
 
 /// Runs one seed with a bug to its verdict.
 pub fn run_replicated_planted(seed: u64, planted: Planted) -> ReplicatedReport {
     let work = if planted == Planted::ForgetfulAcceptors { Work::Registers } else { Work::Everything };
-    run(seed, work, Some(planted), false)
+    run(seed, work, Some(planted), Changes::None)
 }
 
 /// Runs one seed to its verdict, with as many clients as there may be that send conditional changes and SERIAL reads
 /// alone, and more faults.
 pub fn run_decisions(seed: u64) -> ReplicatedReport {
-    run(seed, Work::Registers, None, false)
+    run(seed, Work::Registers, None, Changes::None)
 }
 
-fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> ReplicatedReport {
+/// What moves data during a run.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Changes {
+    /// Nothing.
+    None,
+    /// Nodes join, leave and are replaced, and replication changes.
+    Ring,
+    /// The same, and tables have tablets, which split, merge and move.
+    RingAndTablets,
+}
+
+/// The size at which tablets are split in a run with tablets: the smallest that there is.
+const TABLET_SIZE: &str = "physical_partition_size=64KiB";
+
+fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
+    let (is_elastic, by_tablets) = (changes != Changes::None, changes == Changes::RingAndTablets);
+    if by_tablets {
+        cluster.options.push(TABLET_SIZE.to_owned());
+    }
     cluster.centres = if cluster.rng.below(4) == 0 && !is_elastic { DataCentres::Two } else { DataCentres::One };
     if planted == Some(Planted::NoHints) {
         cluster.options.push("hinted_handoff_enabled=false".to_owned());
@@ -114,7 +138,7 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, is_elastic: bool) -> Rep
         work,
         reads_are_durable: true,
         history: History::replicated(),
-        replicas: Replicas { factor: FACTOR, level, centres: cluster.centres },
+        replicas: Replicas { factor: FACTOR, level, centres: cluster.centres, by_tablets },
         batches_are_logged: planted != Some(Planted::NoBatchLog),
         levels: levels::tables(&mut cluster.rng, cluster.centres),
         ..World::default()
@@ -309,14 +333,15 @@ impl ReplicatedRun {
     }
 
     pub(super) fn create_schema(&mut self) -> Result<(), String> {
-        let (server, clients, factor) = (self.cluster.servers()[0], self.clients, self.factor);
+        let (server, clients) = (self.cluster.servers()[0], self.clients);
+        let replication = self.world.borrow().replicas.options(self.factor);
         let read_repair = if self.planted == Some(Planted::NoReadRepair) { "NONE" } else { "BLOCKING" };
         let world = self.world.clone();
         self.cluster.outside(START_MAX, move || {
-            let world = world.clone();
+            let (world, replication) = (world.clone(), replication.clone());
             async move {
                 let mut client = Client::connect(server, None, 5).await.map_err(|error| format!("connect: {error}"))?;
-                let created = checker::create_schema(&mut client, clients, factor).await;
+                let created = checker::create_schema(&mut client, clients, &replication).await;
                 created.map_err(|error| format!("schema: {error:?}"))?;
                 let created = checker::create_replicated(&mut client, &world).await;
                 created.map_err(|error| format!("schema: {error:?}"))?;

@@ -31,6 +31,10 @@ pub struct ReplicatedReport {
     pub replaced: u64,
     /// Changes of the number of replicas.
     pub replicated: u64,
+    /// Splits, merges and moves of tablets that an operator has begun.
+    pub tablet_changes: u64,
+    /// The most tablets that there were after a round, of all tables.
+    pub tablets: u64,
     /// Files of SSTables that were damaged.
     pub damaged: u64,
     /// Repairs that were begun while clients sent requests.
@@ -68,6 +72,7 @@ impl SeedReport for ReplicatedReport {
             (&mut self.leaves, other.leaves),
             (&mut self.replaced, other.replaced),
             (&mut self.replicated, other.replicated),
+            (&mut self.tablet_changes, other.tablet_changes),
             (&mut self.damaged, other.damaged),
             (&mut self.repairs, other.repairs),
             (&mut self.repaired, other.repaired),
@@ -76,16 +81,18 @@ impl SeedReport for ReplicatedReport {
         ] {
             *sum += count;
         }
+        self.tablets = self.tablets.max(other.tablets);
     }
 
     fn totals(&self) -> String {
         let ReplicatedReport { nodes, answered, reads_checked, decisions, batches, deletions, .. } = self;
         let ReplicatedReport { converged, crashes, faults, events, .. } = self;
         let ReplicatedReport { joins, leaves, replaced, replicated, damaged, repairs, repaired, .. } = self;
+        let ReplicatedReport { tablet_changes, tablets, .. } = self;
         format!(
             "{nodes} nodes in all; {answered} statements, {reads_checked} reads checked, {decisions} decisions, {batches} \
              batches, {deletions} deletions; {joins} joins, {leaves} leaves, {replaced} nodes replaced, {replicated} \
-             changes of replication; {repairs} repairs, {repaired} to their end; {damaged} damaged files; {crashes} crashes, \
+             changes of replication, {tablet_changes} of tablets, of which there were {tablets} at most; {repairs} repairs, {repaired} to their end; {damaged} damaged files; {crashes} crashes, \
              {faults} other faults; {converged} runs with equal \
              replicas before any repair; {events} events"
         )

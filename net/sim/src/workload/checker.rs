@@ -6,12 +6,11 @@ use super::world::{SharedWorld, Work};
 use super::{batches, counters, deletions, indexes, levels, reads, registers};
 use server::client::{CallError, Client, QueryOptions};
 
-/// Creates those parts of the workload's schema that are missing; the keyspace gets `factor` replicas.
-pub async fn create_schema(client: &mut Client, clients: u8, factor: u32) -> Result<(), CallError> {
+/// Creates those parts of the workload's schema that are missing; `replication` is what follows WITH where the keyspace
+/// is created.
+pub async fn create_schema(client: &mut Client, clients: u8, replication: &str) -> Result<(), CallError> {
     let options = QueryOptions::default();
-    let keyspace = format!(
-        "CREATE KEYSPACE IF NOT EXISTS s WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': {factor}}}"
-    );
+    let keyspace = format!("CREATE KEYSPACE IF NOT EXISTS s WITH {replication}");
     client.query(&keyspace, &options).await?;
     client.query(CREATE_TYPE, &options).await?;
     client.query(registers::CREATE, &options).await?;

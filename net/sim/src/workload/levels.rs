@@ -52,13 +52,13 @@ pub fn tables(rng: &mut Rng, centres: DataCentres) -> Vec<LevelTable> {
 
 /// Creates the tables if they are missing.
 pub(crate) async fn create(client: &mut Client, world: &SharedWorld) -> Result<(), CallError> {
-    let (count, centres) = (world.borrow().levels.len(), world.borrow().replicas.centres);
-    let replication = match centres {
-        DataCentres::One => "{'class': 'SimpleStrategy', 'replication_factor': 3}",
-        DataCentres::Two => "{'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 3}",
+    let (count, replicas) = (world.borrow().levels.len(), world.borrow().replicas);
+    let replication = match replicas.centres {
+        DataCentres::One => replicas.options(3),
+        DataCentres::Two => "replication = {'class': 'NetworkTopologyStrategy', 'dc1': 3, 'dc2': 3}".to_owned(),
     };
     let options = QueryOptions::default();
-    let keyspace = format!("CREATE KEYSPACE IF NOT EXISTS levels WITH replication = {replication}");
+    let keyspace = format!("CREATE KEYSPACE IF NOT EXISTS levels WITH {replication}");
     client.query(&keyspace, &options).await?;
     for table in 0..count {
         let text = format!("CREATE TABLE IF NOT EXISTS levels.t{table} (pk bigint PRIMARY KEY, v bigint)");

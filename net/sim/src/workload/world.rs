@@ -41,11 +41,29 @@ pub struct Replicas {
     pub level: Consistency,
     /// Where the replicas are.
     pub centres: DataCentres,
+    /// Whether the tables are cut into tablets.
+    pub by_tablets: bool,
 }
+
+impl Replicas {
+    /// What follows WITH where a keyspace of tables with tablets is created, or of others, in one data centre.
+    pub fn options(&self, factor: u32) -> String {
+        match self.by_tablets {
+            false => format!("replication = {{'class': 'SimpleStrategy', 'replication_factor': {factor}}}"),
+            true => format!(
+                "replication = {{'class': 'NetworkTopologyStrategy', 'datacenter1': {factor}}} AND tablets = \
+                 {{'enabled': true, 'initial': {TABLETS}}}"
+            ),
+        }
+    }
+}
+
+/// How many tablets a new table has.
+const TABLETS: u32 = 4;
 
 impl Default for Replicas {
     fn default() -> Replicas {
-        Replicas { factor: 1, level: Consistency::One, centres: DataCentres::One }
+        Replicas { factor: 1, level: Consistency::One, centres: DataCentres::One, by_tablets: false }
     }
 }
 

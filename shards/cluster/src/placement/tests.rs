@@ -219,7 +219,6 @@ fn one_node_has_everything() {
             tablets: None,
             tables: tables.iter().map(|of| (of.to_string(), table(of, name))).collect(),
             types: BTreeMap::new(),
-            tablets: None,
         }));
     };
     keyspace("system", "LocalStrategy", &[], &["local", "batches"]);

@@ -35,3 +35,4 @@ mod snapshot;
 mod stored_metadata;
 mod tablet_balance;
 mod tablet_cleaning;
+pub(crate) mod tablet_requests;

@@ -96,7 +96,7 @@ fn views<'v>(shard: &Shard, metadata: &'v Metadata, figures: &'v AllFigures) -> 
 }
 
 /// Begins to move tablets.
-async fn move_tablets(shard: &Shard, seen: &Metadata, updates: Vec<TabletsUpdate>) -> Result<(), Failure> {
+pub(super) async fn move_tablets(shard: &Shard, seen: &Metadata, updates: Vec<TabletsUpdate>) -> Result<(), Failure> {
     let command = |receivers| {
         let begin = Command::Begin {
             kind: OperationKind::Tablets,

@@ -60,11 +60,55 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 0,
     },
     Command {
+        name: "tablets",
+        about: "Print the tablets of tables that are cut into them, with their replicas",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "[<keyspace> [<table>]]",
+            title: "[<keyspace> [<table>]]",
+            about: "The keyspace, and a table of it",
+        }),
+        arguments_max: 2,
+    },
+    Command {
+        name: "splittablet",
+        about: "Cut the tablet that has a token in two, of which the first ends with the token",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table> <token>",
+            title: "<keyspace> <table> <token>",
+            about: "The keyspace, the table and the token",
+        }),
+        arguments_max: 3,
+    },
+    Command {
+        name: "mergetablets",
+        about: "Make one of the tablet that has a token and the one after it",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table> <token>",
+            title: "<keyspace> <table> <token>",
+            about: "The keyspace, the table and the token",
+        }),
+        arguments_max: 3,
+    },
+    Command {
+        name: "movetablet",
+        about: "Begin to move the tablet that has a token from one node to another",
+        options: &[],
+        arguments: Some(Arguments {
+            synopsis: "<keyspace> <table> <token> <from> <to>",
+            title: "<keyspace> <table> <token> <from> <to>",
+            about: "The keyspace, the table, the token, and the addresses of the two nodes",
+        }),
+        arguments_max: 5,
+    },
+    Command {
         name: "describering",
         about: "Shows the token ranges info of a given keyspace",
         options: &[],
         arguments: Some(Arguments { synopsis: "<keyspace>", title: "<keyspace>", about: "The keyspace name" }),
-        arguments_max: 1,
+        arguments_max: 2,
     },
     Command {
         name: "disablegossip",

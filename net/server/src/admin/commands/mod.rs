@@ -30,6 +30,7 @@ mod table_histograms;
 mod table_names;
 mod table_stats;
 mod table_usage;
+mod tablets;
 mod thread_pools;
 mod timeouts;
 mod upgrade;
@@ -67,6 +68,10 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "join" => leaving::join(node).await,
         "netstats" => network::statistics(node, request, out).await,
         "describering" => ranges::describe_ring(node, request, out),
+        "tablets" => tablets::show(node, request, out).await,
+        "splittablet" => tablets::split(node, request).await,
+        "mergetablets" => tablets::merge(node, request).await,
+        "movetablet" => tablets::move_to(node, request).await,
         "getendpoints" => ranges::endpoints(node, request, out),
         "gossipinfo" => gossip::info(node, request, out),
         "failuredetector" => gossip::failure_detector(node, out),

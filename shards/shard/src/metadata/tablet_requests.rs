@@ -1,0 +1,126 @@
+//! What operators ask for about tablets: to see them, and to split, merge and move them by hand. To be called on shard 0.
+
+use super::leaving::RingError;
+use super::tablet_balance::move_tablets;
+use crate::operations::tablet_figures;
+use crate::shard_state::Shard;
+use cluster::metadata::{Command, Metadata, Rejected};
+use cluster::tablets::{TabletChange, TabletMap, TabletsUpdate};
+use model::Table;
+use std::net::IpAddr;
+use std::time::Duration;
+use uuid::Uuid;
+
+/// How long the cluster may take to agree.
+const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// A tablet as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownTablet {
+    /// The token before its first.
+    pub after: i64,
+    /// Its last token.
+    pub until: i64,
+    /// The addresses of its replicas.
+    pub replicas: Vec<IpAddr>,
+    /// The addresses of its replicas to be, while it moves.
+    pub goal: Option<Vec<IpAddr>>,
+    /// What it takes on the disk of the largest of its replicas.
+    pub bytes: u64,
+}
+
+impl Shard {
+    /// The tablets of a table, in the order of their tokens; none if it has none.
+    ///
+    /// # Errors
+    /// The node stops.
+    pub async fn shown_tablets(&self, table: &Table) -> Result<Vec<ShownTablet>, RingError> {
+        let metadata = self.metadata().current();
+        let Some(map) = metadata.tablets.get(&table.id.0) else { return Ok(Vec::new()) };
+        let figures = tablet_figures::gather(self).await;
+        let figures = figures.map_err(|failure| RingError::Failed(failure.text.to_string()))?;
+        let bytes = |at: usize| figures.get(&table.id.0).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
+        let addresses = |nodes: &[Uuid]| {
+            let members = nodes.iter().filter_map(|node| metadata.members.get(node));
+            members.map(|member| member.address.ip()).collect()
+        };
+        let mut after = i64::MIN;
+        let mut shown = Vec::with_capacity(map.tablets.len());
+        for (at, tablet) in map.tablets.iter().enumerate() {
+            let until = tablet.until.unwrap_or(i64::MAX);
+            let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
+            shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
+            after = until;
+        }
+        Ok(shown)
+    }
+
+    /// Cuts the tablet that has a token in two, of which the first ends with the token.
+    ///
+    /// # Errors
+    /// The table has no tablets, one ends there already, or the cluster does not agree.
+    pub async fn split_tablet(&self, table: &Table, token: i64) -> Result<(), RingError> {
+        let (metadata, map) = self.tablets_of(table)?;
+        let until = map.tablets[map.at(token)].until;
+        self.cut(&metadata, table, TabletChange::Split { until, at: token }).await
+    }
+
+    /// Makes one of the tablet that has a token and the one after it.
+    ///
+    /// # Errors
+    /// The table has no tablets, it is the last, the two are on different nodes, or the cluster does not agree.
+    pub async fn merge_tablets(&self, table: &Table, token: i64) -> Result<(), RingError> {
+        let (metadata, map) = self.tablets_of(table)?;
+        match map.tablets[map.at(token)].until {
+            Some(until) => self.cut(&metadata, table, TabletChange::Merge { until }).await,
+            None => Err(RingError::Unsupported("No tablet comes after the one that has the token.".into())),
+        }
+    }
+
+    /// Begins to move the tablet that has a token from one node to another.
+    ///
+    /// # Errors
+    /// The table has no tablets, the nodes are not such ones, or the cluster does not agree.
+    pub async fn move_tablet(&self, table: &Table, token: i64, from: IpAddr, to: IpAddr) -> Result<(), RingError> {
+        let (metadata, map) = self.tablets_of(table)?;
+        let tablet = &map.tablets[map.at(token)];
+        let node = |address: IpAddr| {
+            let known = metadata.members.iter().find(|(_, member)| member.address.ip() == address);
+            let missing = || RingError::Unsupported(format!("No node has the address {address}."));
+            known.map(|(id, _)| *id).ok_or_else(missing)
+        };
+        let (from, to) = (node(from)?, node(to)?);
+        let unsupported = |text: &str| Err(RingError::Unsupported(text.into()));
+        if !tablet.replicas.contains(&from) {
+            return unsupported("The tablet is not on the first node.");
+        }
+        if tablet.replicas.contains(&to) {
+            return unsupported("The tablet is on the second node already.");
+        }
+        let goal = tablet.replicas.iter().map(|node| if *node == from { to } else { *node }).collect();
+        let changes = vec![TabletChange::Move { until: tablet.until, goal }];
+        let moved = move_tablets(self, &metadata, vec![TabletsUpdate { table: table.id.0, changes }]).await;
+        moved.map_err(|failure| RingError::Failed(failure.text.to_string()))
+    }
+
+    fn tablets_of(&self, table: &Table) -> Result<(Metadata, TabletMap), RingError> {
+        let metadata = Metadata::clone(&self.metadata().current());
+        let map = metadata.tablets.get(&table.id.0).map(|map| TabletMap::clone(map));
+        let none = || RingError::Unsupported(format!("Table {} has no tablets.", table.full_name()));
+        map.map(|map| (metadata, map)).ok_or_else(none)
+    }
+
+    /// Makes a change of tablets that moves no data.
+    async fn cut(&self, seen: &Metadata, table: &Table, change: TabletChange) -> Result<(), RingError> {
+        let updates = vec![TabletsUpdate { table: table.id.0, changes: vec![change] }];
+        let command = Command::Tablets { with: None, updates, members_epoch: seen.members_epoch };
+        let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+        match self.metadata().propose(&command, deadline).await {
+            Ok(_) => Ok(()),
+            Err(crate::shard_state::ProposalError::Rejected(Rejected::Tablets(error))) => {
+                Err(RingError::Unsupported(format!("It cannot be done: {error}.")))
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+}
