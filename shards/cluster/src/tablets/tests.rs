@@ -79,3 +79,17 @@ fn a_table_has_no_more_tablets_than_it_may() {
     );
     assert!(changed(&fewer, TabletChange::Split { until: end, at: end.unwrap() - 1 }).is_ok());
 }
+
+#[test]
+fn a_tablet_is_few_bytes_in_the_metadata_and_so_is_a_change() {
+    let ids: Vec<Uuid> = (1..=3).map(|number| Uuid::from_u128(u128::MAX - number)).collect();
+    let map = TabletMap::even(1_000, |_| ids.clone());
+    let of_map = postcard::to_allocvec(&map).unwrap().len();
+    assert!(of_map <= 64 * 1_000, "{of_map} bytes of 1,000 tablets with three replicas");
+    let bytes =
+        |change| postcard::to_allocvec(&TabletsUpdate { table: [255; 16], changes: vec![change] }).unwrap().len();
+    let until = map.tablets[0].until;
+    assert_eq!(bytes(TabletChange::Split { until, at: i64::MIN }), 39);
+    assert_eq!(bytes(TabletChange::Merge { until: i64::MIN }), 28);
+    assert_eq!(bytes(TabletChange::Move { until, goal: ids }), 81);
+}

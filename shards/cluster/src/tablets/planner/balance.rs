@@ -260,6 +260,10 @@ impl<'r, 'a> Loads<'r, 'a> {
         let (roster, leaves) = (self.roster, self.roster.nodes[from].leaves);
         let (data_center, own_rack) = (roster.data_center[from], roster.rack[from]);
         let means = &self.means[data_center];
+        let all = || candidates.iter().flat_map(|(_, nodes)| nodes);
+        let steepest: Amounts =
+            std::array::from_fn(|at| all().map(|node| node.slopes[at]).fold(f64::NEG_INFINITY, f64::max));
+        let loss_least = all().map(|node| node.loss).fold(f64::INFINITY, f64::min);
         let mut best: Option<Move> = None;
         for (listed, tablet) in self.listed[from].iter().enumerate() {
             let entry = &self.tablets[*tablet as usize];
@@ -276,6 +280,13 @@ impl<'r, 'a> Loads<'r, 'a> {
             let square: f64 = (0..3).map(|at| SHARES[at] * parts[at] * parts[at]).sum();
             let price: f64 = (0..3).map(|at| SHARES[at] * parts[at]).sum::<f64>() * MOVE_PRICE;
             let is_alone = !has_rack(own_rack);
+            // Only a tablet that shares its rack can be spread over more of them. Most tablets end here.
+            let (racks_most, least) = if is_alone { (0, price) } else { (1, price * RACK_PRICE) };
+            let bound: f64 = (0..3).map(|at| steepest[at] * parts[at]).sum::<f64>() - square * loss_least;
+            let is_beaten = best.as_ref().is_some_and(|best| best.racks >= racks_most && bound <= best.gain);
+            if is_beaten || (bound <= least && !leaves) {
+                continue;
+            }
             for (rack, nodes) in candidates {
                 let racks = if *rack == own_rack { 0 } else { i32::from(!has_rack(*rack)) - i32::from(is_alone) };
                 if racks < 0 && !leaves {

@@ -242,7 +242,7 @@ fn random_clusters_come_to_rest() {
 }
 
 /// The largest cluster that this is for: 1,000 nodes of 3 racks, 200,000 tablets of 100 tables, three replicas each.
-pub(super) fn large() -> (Vec<PlannedNode>, Vec<Table>) {
+fn large() -> (Vec<PlannedNode>, Vec<Table>) {
     let mut random = Random(1);
     let nodes: Vec<_> = (0..1_000).map(|number| PlannedNode { weight: 16, ..node(number, number % 3) }).collect();
     let size = |random: &mut Random| (GIB >> random.below(4)) + random.below(8 * GIB);

@@ -3,6 +3,7 @@
 //! 1. [`initial`]: the tablets of a new table. [`replaced`]: goals when nodes leave or another takes a node's place.
 //!    [`refactored`]: goals for another number of replicas, or because there are nodes for all of them at last.
 //! 2. [`split_and_merge`]: splits of tablets that are too large or too busy, merges of neighbours that are cold.
+//!    [`colocate`]: moves that let cold neighbours merge.
 //! 3. [`balance`]: a few moves that make the nodes of a data centre equally full and busy.
 //!
 //! # Cost
@@ -41,7 +42,7 @@ mod sizes;
 
 pub use balance::{balance, cost};
 pub use replicas::{initial, refactored, replaced};
-pub use sizes::{CHANGES_MAX, split_and_merge};
+pub use sizes::{CHANGES_MAX, colocate, split_and_merge};
 
 use super::TabletMap;
 use std::collections::BTreeMap;

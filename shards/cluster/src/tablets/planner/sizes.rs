@@ -8,9 +8,13 @@
 //! 3. Neighbours with the same replicas become one if both together are below a quarter of both limits. A half of a tablet
 //!    that was split has about half of a limit, so a load must change by half before anything is undone.
 //!
+//! 4. When there is nothing more to split or to merge, a tablet whose neighbour is as cold goes to the neighbour's
+//!    replicas, so that they can become one. They do before the next balancing, which might part them.
+//!
 //! A tablet takes part in one change of a round, and in none while it moves, unless it is above its maximum of bytes.
 
-use super::{Limits, TableView, TabletFigures};
+use super::roster::Roster;
+use super::{Limits, PlannedNode, TableView, TabletFigures};
 use crate::tablets::{TABLETS_MAX, Tablet, TabletChange, TabletMap};
 
 /// Most changes of a table at once.
@@ -46,6 +50,36 @@ pub fn split_and_merge(view: &TableView<'_>) -> Vec<TabletChange> {
     changes.extend(splits_to_the_minimum(view, &mut is_changed, left));
     changes.extend(merges(view, &is_changed, CHANGES_MAX - changes.len()));
     changes
+}
+
+/// At most `moves_max` moves of tablets to the replicas of a neighbour with which they could be merged; none as long as
+/// [`split_and_merge`] has anything to do. The smaller of the two moves, as a whole, unless a node there may not gain.
+///
+/// # Panics
+/// If a node has no weight.
+pub fn colocate(nodes: &[PlannedNode], view: &TableView<'_>, moves_max: usize) -> Vec<TabletChange> {
+    if !split_and_merge(view).is_empty() {
+        return Vec::new();
+    }
+    let roster = Roster::new(nodes);
+    let tablets = &view.map.tablets;
+    let gains = |host_id| roster.place(host_id).is_some_and(|place| roster.nodes[place].gains());
+    let may_go = |from: usize, to: usize| {
+        let mut goal = tablets[to].replicas.iter();
+        goal.all(|host_id| gains(*host_id) || tablets[from].replicas.contains(host_id))
+    };
+    let order = |at: usize| match view.figures[at].bytes <= view.figures[at + 1].bytes {
+        true => [(at, at + 1), (at + 1, at)],
+        false => [(at + 1, at), (at, at + 1)],
+    };
+    let way = |at: usize| order(at).into_iter().find(|(from, to)| may_go(*from, *to));
+    let pairs = cold_pairs(view, &vec![false; tablets.len()]);
+    let pairs = apart(pairs.into_iter().filter(|at| way(*at).is_some()), spare(view).min(moves_max), tablets.len());
+    let change = |(from, to): (usize, usize)| TabletChange::Move {
+        until: tablets[from].until,
+        goal: tablets[to].replicas.clone(),
+    };
+    pairs.into_iter().filter_map(way).map(change).collect()
 }
 
 /// How full a tablet is, 1 being the more urgent of its limits.
@@ -90,28 +124,45 @@ fn splits_to_the_minimum(view: &TableView<'_>, is_changed: &mut [bool], count: u
 }
 
 fn merges(view: &TableView<'_>, is_changed: &[bool], count: usize) -> Vec<TabletChange> {
-    let (tablets, limits) = (&view.map.tablets, &view.limits);
-    let spare = tablets.len().saturating_sub(limits.tablets_min.max(1) as usize);
+    let tablets = &view.map.tablets;
+    let alike = cold_pairs(view, is_changed).into_iter().filter(|at| are_alike(&tablets[*at], &tablets[*at + 1]));
+    let pairs = apart(alike, spare(view).min(count), tablets.len());
+    pairs.into_iter().filter_map(|at| Some(TabletChange::Merge { until: tablets[at].until? })).collect()
+}
+
+/// How many tablets more than its minimum a table has.
+fn spare(view: &TableView<'_>) -> usize {
+    view.map.tablets.len().saturating_sub(view.limits.tablets_min.max(1) as usize)
+}
+
+/// The first of each two neighbours that are cold enough to be one, the coldest first.
+fn cold_pairs(view: &TableView<'_>, is_changed: &[bool]) -> Vec<usize> {
+    let tablets = &view.map.tablets;
     let is_still = |at: usize| tablets[at].goal.is_none() && !is_changed[at];
     let mut pairs: Vec<(f64, usize)> = Vec::new();
     for (at, figures) in view.figures.windows(2).take(tablets.len().saturating_sub(1)).enumerate() {
         let bytes = figures[0].bytes.saturating_add(figures[1].bytes);
         let both = TabletFigures { bytes, units: figures[0].units + figures[1].units, middle: None };
-        let fullness = fullness(limits, &both);
-        if fullness < MERGE_SHARE && is_still(at) && is_still(at + 1) && are_alike(&tablets[at], &tablets[at + 1]) {
+        let fullness = fullness(&view.limits, &both);
+        if fullness < MERGE_SHARE && is_still(at) && is_still(at + 1) {
             pairs.push((fullness, at));
         }
     }
     pairs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-    let mut is_merged = vec![false; tablets.len()];
-    let mut merges = Vec::new();
-    for (_, at) in pairs {
-        if merges.len() < spare.min(count) && !is_merged[at] && !is_merged[at + 1] {
-            is_merged[at..=at + 1].fill(true);
-            merges.extend(tablets[at].until.map(|until| TabletChange::Merge { until }));
+    pairs.into_iter().map(|(_, at)| at).collect()
+}
+
+/// The first `count` of pairs of neighbours that have no tablet in common.
+fn apart(pairs: impl Iterator<Item = usize>, count: usize, tablets: usize) -> Vec<usize> {
+    let mut is_taken = vec![false; tablets];
+    let mut chosen = Vec::new();
+    for at in pairs {
+        if chosen.len() < count && !is_taken[at] && !is_taken[at + 1] {
+            is_taken[at..=at + 1].fill(true);
+            chosen.push(at);
         }
     }
-    merges
+    chosen
 }
 
 /// Whether two tablets have the same replicas, in whatever order.

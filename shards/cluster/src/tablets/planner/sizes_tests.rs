@@ -1,4 +1,4 @@
-use super::super::fixture::{Random, id};
+use super::super::fixture::{Random, id, node, reach};
 use super::*;
 use crate::tablets::TabletsUpdate;
 
@@ -15,10 +15,14 @@ fn figures(bytes: u64, units: f64, middle: Option<i64>) -> TabletFigures {
 }
 
 fn plan(map: &TabletMap, figures: &[TabletFigures], limits: Limits) -> Vec<TabletChange> {
-    let changes = split_and_merge(&TableView { id: [1; 16], map, figures, limits });
+    let changes = split_and_merge(&view(map, figures, limits));
     let applied = TabletsUpdate { table: [1; 16], changes: changes.clone() }.applied(Some(map));
     assert!(applied.is_ok(), "{applied:?}");
     changes
+}
+
+fn view<'a>(map: &'a TabletMap, figures: &'a [TabletFigures], limits: Limits) -> TableView<'a> {
+    TableView { id: [1; 16], map, figures, limits }
 }
 
 fn split(until: Option<i64>, at: i64) -> TabletChange {
@@ -178,4 +182,43 @@ fn splits_and_merges_come_to_an_end_and_nothing_is_undone() {
             assert!(load != 0 || splits == 0 && map.tablets.len() == limits.tablets_min as usize, "seed {seed}");
         }
     }
+}
+
+#[test]
+fn cold_neighbours_come_together_until_they_are_one() {
+    let mut nodes: Vec<_> = (0..4).map(|number| node(number, 0)).collect();
+    let mut map = TabletMap::even(9, |number| vec![id(number % 3), id(3)]);
+    let mut figures = vec![figures(GIB / 8, 0.0, None); 9];
+    figures[3].bytes /= 2;
+    let limits = Limits { tablets_min: 2, ..Limits::default() };
+    // The smaller goes to its neighbour, unless a node there may not gain.
+    let to = |goal: usize, until: usize| {
+        [TabletChange::Move { until: map.tablets[until].until, goal: vec![id(goal), id(3)] }]
+    };
+    assert_eq!(colocate(&nodes, &view(&map, &figures, limits), 1), to(2, 3));
+    nodes[2].may_gain = false;
+    assert_eq!(colocate(&nodes, &view(&map, &figures, limits), 1), to(0, 2));
+    nodes[2].may_gain = true;
+    assert_eq!(colocate(&nodes, &view(&map, &figures, limits), 99).len(), 4);
+    let mut rounds = 0;
+    loop {
+        let changes = match split_and_merge(&view(&map, &figures, limits)) {
+            changes if changes.is_empty() => colocate(&nodes, &view(&map, &figures, limits), 2),
+            changes => changes,
+        };
+        if changes.is_empty() {
+            break;
+        }
+        let merges: Vec<usize> = (0..map.tablets.len() - 1)
+            .filter(|at| map.tablets[*at].until.is_some_and(|until| changes.contains(&TabletChange::Merge { until })))
+            .collect();
+        map = TabletsUpdate { table: [1; 16], changes }.applied(Some(&map)).unwrap().unwrap();
+        reach(&mut map);
+        for at in merges.into_iter().rev() {
+            figures[at].bytes += figures.remove(at + 1).bytes;
+        }
+        rounds += 1;
+        assert!(rounds < 30);
+    }
+    assert_eq!(map.tablets.len(), 2);
 }
