@@ -187,7 +187,7 @@ fn keyspaces_have_tablets_if_they_ask_for_them() {
 }
 
 #[test]
-fn the_tablets_of_a_keyspace_cannot_be_altered() {
+fn a_keyspace_is_switched_to_tablets_and_back() {
     let mut world = World::new();
     world.run(
         "CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'} AND tablets = {'enabled': true, \
@@ -202,13 +202,11 @@ fn the_tablets_of_a_keyspace_cannot_be_altered() {
     assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 4 }));
     for (text, refused) in [
         (
-            "ALTER KEYSPACE t WITH tablets = {'enabled': false}",
-            "Cannot alter keyspace t: it has tablets, and cannot be switched to the ring",
+            "ALTER KEYSPACE t WITH tablets = {'enabled': false} AND replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1}",
+            "Cannot alter keyspace t: tablets and replication cannot be altered together",
         ),
-        (
-            "ALTER KEYSPACE k WITH tablets = {'enabled': true}",
-            "Cannot alter keyspace k: it has no tablets, and cannot be switched to them",
-        ),
+        ("ALTER KEYSPACE k WITH tablets = {'enabled': true}", "SimpleStrategy doesn't support tablet replication"),
         (
             "ALTER KEYSPACE t WITH tablets = {'initial': 5}",
             "Cannot alter keyspace t: the initial number of tablets is 4 and cannot be changed",
@@ -221,6 +219,15 @@ fn the_tablets_of_a_keyspace_cannot_be_altered() {
     ] {
         assert_eq!(world.failure(text), refused, "{text}");
     }
+    world.run("ALTER KEYSPACE t WITH tablets = {'enabled': false}");
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, None);
+    world.run("ALTER KEYSPACE t WITH tablets = {'enabled': true}");
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 0 }));
+    world.run("CREATE TABLE t.wants (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}");
+    assert_eq!(
+        world.failure("ALTER KEYSPACE t WITH tablets = {'enabled': false}"),
+        "Cannot alter keyspace t: table wants has the option tablets"
+    );
     // A keyspace that is created again has only what it is created with.
     world.run("DROP KEYSPACE t");
     world.run("CREATE KEYSPACE t WITH replication = {'class': 'NetworkTopologyStrategy'}");

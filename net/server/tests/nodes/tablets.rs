@@ -193,6 +193,48 @@ fn tablets_that_are_too_large_are_split() {
 }
 
 #[test]
+fn a_keyspace_is_switched_from_the_ring_to_tablets_and_back() {
+    let mut sim = Sim::new(68, Options { buggify: false, ..Options::default() });
+    for node in [ONE, TWO, THREE] {
+        assert_eq!(start(&mut sim, node, 1, config(node)), []);
+    }
+    run(&mut sim, || async {
+        let mut client = client(ONE).await;
+        let replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 2}";
+        query(&mut client, &format!("CREATE KEYSPACE k WITH replication = {replication}")).await;
+        query(&mut client, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+        for key in 0..ROWS {
+            query(&mut client, &format!("INSERT INTO k.t (a, b) VALUES ({key}, {key})")).await;
+        }
+        let mut endpoints = Vec::new();
+        for key in 0..ROWS {
+            endpoints.push(tool(TWO, "getendpoints", &[], &["k", "t", &key.to_string()]).await);
+        }
+        query(&mut client, "ALTER KEYSPACE k WITH tablets = {'enabled': true}").await;
+        assert!(!tablets(THREE).await.is_empty());
+        for (key, before) in (0..ROWS).zip(&endpoints) {
+            assert_eq!(tool(TWO, "getendpoints", &[], &["k", "t", &key.to_string()]).await, *before, "nothing moves");
+        }
+        assert_eq!(shown(TWO, Consistency::All).await, all());
+    });
+    assert_eq!(start(&mut sim, FOUR, 1, config(FOUR)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE, FOUR]).await;
+        let fourth = Sim::address_of(FOUR).to_string();
+        settled(ONE, |tablets| tablets.iter().any(|tablet| tablet.replicas.contains(&fourth))).await;
+        assert_eq!(shown(FOUR, Consistency::All).await, all());
+        query(&mut client(TWO).await, "ALTER KEYSPACE k WITH tablets = {'enabled': false}").await;
+        while !tablets(ONE).await.is_empty() {
+            assert_eq!(shown(TWO, Consistency::Quorum).await, all(), "no reader sees a hole");
+        }
+        for node in [ONE, TWO, THREE, FOUR] {
+            tool(node, "cleanup", &[], &[]).await;
+        }
+        assert_eq!(shown(FOUR, Consistency::All).await, all());
+    });
+}
+
+#[test]
 fn a_node_knows_the_tablets_after_a_restart() {
     let mut sim = filled(66, &[ONE, TWO], 1);
     for node in [ONE, TWO] {

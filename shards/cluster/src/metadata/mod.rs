@@ -74,6 +74,9 @@ pub struct Metadata {
     /// with the metadata before it.
     #[serde(skip)]
     pub tablets: BTreeMap<[u8; 16], Arc<TabletMap>>,
+    /// The tables with tablets that follow the ring once the operation under way has ended.
+    #[serde(skip)]
+    pub to_ring: BTreeSet<[u8; 16]>,
 }
 
 impl Default for Metadata {
@@ -91,6 +94,7 @@ impl Default for Metadata {
             owed_truncations: BTreeMap::new(),
             operations: BTreeMap::new(),
             tablets: BTreeMap::new(),
+            to_ring: BTreeSet::new(),
         }
     }
 }
@@ -179,10 +183,11 @@ impl Metadata {
     /// these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
-        if !self.tablets.is_empty() {
+        if !self.tablets.is_empty() || !self.to_ring.is_empty() {
             out[0] = ENCODING_WITH_TABLETS;
             let maps: BTreeMap<&[u8; 16], &TabletMap> = self.tablets.iter().map(|(id, map)| (id, &**map)).collect();
-            out = postcard::to_extend(&(&self.owed_truncations, &self.operations, maps), out).unwrap_or_default();
+            let rest = (&self.owed_truncations, &self.operations, maps, &self.to_ring);
+            out = postcard::to_extend(&rest, out).unwrap_or_default();
         } else if !self.operations.is_empty() {
             out[0] = ENCODING_WITH_OPERATIONS;
             out = postcard::to_extend(&(&self.owed_truncations, &self.operations), out).unwrap_or_default();
@@ -206,12 +211,13 @@ impl Metadata {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
             false => (BTreeMap::new(), rest),
         };
-        let (tablets, rest): (BTreeMap<[u8; 16], TabletMap>, _) = match version >= ENCODING_WITH_TABLETS {
+        type Maps = BTreeMap<[u8; 16], TabletMap>;
+        let ((tablets, to_ring), rest): ((Maps, _), _) = match version >= ENCODING_WITH_TABLETS {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
-            false => (BTreeMap::new(), rest),
+            false => (Default::default(), rest),
         };
         let tablets = tablets.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
-        let metadata = Metadata { owed_truncations, operations, tablets, ..metadata };
+        let metadata = Metadata { owed_truncations, operations, tablets, to_ring, ..metadata };
         match rest {
             [] if metadata.has_sound_tablets() => Ok(metadata),
             _ => Err(DecodeError::Malformed),

@@ -7,7 +7,9 @@
 //! An operation that only moves tablets ([`OperationKind::Tablets`]) makes room for any other one as long as data is
 //! fetched: nothing has changed yet for those who read.
 
-use super::{Command, DecodeError, Member, MemberState, Metadata, OperationKind, Rejected, Stage, decode, encode};
+use super::{
+    Command, DecodeError, Member, MemberState, Metadata, OperationKind, Rejected, Stage, UpdatedTarget, decode, encode,
+};
 use crate::tablets::{Goals, TabletChange, TabletError, TabletMap, Tablets, TabletsUpdate};
 use std::sync::Arc;
 use uuid::Uuid;
@@ -39,7 +41,7 @@ impl Metadata {
             },
             _ => Goals::Pending,
         };
-        Tablets { maps: self.tablets.clone(), goals }
+        Tablets { maps: self.tablets.clone(), to_ring: self.to_ring.clone(), goals }
     }
 
     /// Whether all tablets keep the rules of [`TabletMap`], and name members alone.
@@ -57,8 +59,14 @@ impl Metadata {
             }
             Some(_) => return Err(Rejected::Tablets(TabletError::Malformed)),
         }
-        let moves =
-            |update: &TabletsUpdate| update.changes.iter().any(|change| matches!(change, TabletChange::Move { .. }));
+        let is_move = |change: &TabletChange| matches!(change, TabletChange::Move { .. } | TabletChange::ToRing);
+        let moves = |update: &TabletsUpdate| update.changes.iter().any(is_move);
+        // A table that gets tablets where it is must be where the ring says, and nowhere else.
+        let is_of_keyspace = matches!(with, Some(Command::Schema(update)) if update.target == UpdatedTarget::Keyspace);
+        let under_way = self.operations.values().find(|_| is_of_keyspace && !updates.is_empty());
+        if let Some(operation) = under_way {
+            return Err(Rejected::OperationUnderWay(Box::new(operation.kind.clone())));
+        }
         if updates.iter().any(moves) && !matches!(with, Some(Command::Begin { .. } | Command::Replicate { .. })) {
             return Err(Rejected::Tablets(TabletError::Malformed));
         }
@@ -67,7 +75,13 @@ impl Metadata {
             match update.applied(before.map(|map| &**map)).map_err(Rejected::Tablets)? {
                 Some(map) if is_of(&changed, &map) => _ = changed.tablets.insert(update.table, Arc::new(map)),
                 Some(_) => return Err(Rejected::Tablets(TabletError::Malformed)),
-                None => _ = changed.tablets.remove(&update.table),
+                None => {
+                    changed.tablets.remove(&update.table);
+                    changed.to_ring.remove(&update.table);
+                }
+            }
+            if update.changes.contains(&TabletChange::ToRing) {
+                changed.to_ring.insert(update.table);
             }
         }
         *self = changed;
@@ -76,6 +90,9 @@ impl Metadata {
 
     /// The goals become the replicas.
     pub(super) fn reach_goals(&mut self) {
+        for table in std::mem::take(&mut self.to_ring) {
+            self.tablets.remove(&table);
+        }
         for map in self.tablets.values_mut().filter(|map| has_goals(map)) {
             for tablet in &mut Arc::make_mut(map).tablets {
                 if let Some(goal) = tablet.goal.take() {

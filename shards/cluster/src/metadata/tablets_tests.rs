@@ -159,3 +159,22 @@ fn changes_that_would_break_a_rule_are_refused() {
     let moved = Rejected::MembersMoved(metadata.members_epoch);
     assert_eq!(refusal(&metadata, &with(&older, None, split)), moved);
 }
+
+#[test]
+fn encoded_tablets_keep_their_bytes() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let one = "1000000000000000000000000000000001";
+    let tablet = Tablet { until: None, replicas: nodes(&[1]), goal: Some(nodes(&[2])) };
+    let map =
+        TabletMap { tablets: vec![Tablet { until: Some(-1), goal: Some(nodes(&[1])), ..tablet.clone() }, tablet] };
+    let expected = format!("01020101{0}{1}{0}{1}00{0}{1}{0}{2}", "01", one, one.replace("01", "02"));
+    assert_eq!(hex(&map.encode()), expected);
+    assert_eq!(TabletMap::decode(&map.encode()), Ok(map.clone()));
+    let empty = TabletMap { tablets: Vec::new() };
+    assert_eq!(TabletMap::decode(&empty.encode()), Err(DecodeError::Malformed));
+
+    let seen = Metadata { members_epoch: 300, ..Metadata::default() };
+    let split = with(&seen, None, vec![TabletChange::Split { until: None, at: -5 }]);
+    assert_eq!(hex(&split.encode()), format!("01110001{}01020009ac02", "07".repeat(16)));
+    assert_eq!(Command::decode(&split.encode()), Ok(split));
+}

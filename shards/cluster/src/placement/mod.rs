@@ -100,7 +100,8 @@ impl Placement {
             let Some(table) = schema.table_by_id(id) else { continue };
             let Some(keyspace) = schema.keyspace(&table.keyspace) else { continue };
             let replication = (before.get(&keyspace.name), &keyspace.replication);
-            let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), replication, (map, tablets.goals));
+            let goals = (tablets.goals, tablets.to_ring.contains(&id.0));
+            let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), replication, map, goals);
             let placed = Rc::new(placed);
             let home = keyspace.home_of(&table.name);
             placement.tables.insert(id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
@@ -237,18 +238,23 @@ impl KeyspacePlacement {
         KeyspacePlacement { levels, topology, ranges, is_by_tablets: false, next }
     }
 
-    /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before.
+    /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before. It may be
+    /// going to follow the ring.
     fn of_tablets(
         topology: Rc<Topology>,
         (before, after): (Option<&ReplicationBefore>, &Replication),
-        (map, goals): (&TabletMap, Goals),
+        map: &TabletMap,
+        (goals, to_ring): (Goals, bool),
     ) -> KeyspacePlacement {
         let indexes: HashMap<Uuid, NodeIndex> =
             topology.nodes().iter().zip(0..).map(|(node, at)| (node.host_id, NodeIndex(at))).collect();
         let on = |nodes: &[Uuid]| nodes.iter().filter_map(|node| indexes.get(node).copied()).collect();
         let now = || Ranges::of_tablets(map.tablets.iter().map(|tablet| (tablet.until, on(&tablet.replicas))));
-        let goal = || Ranges::of_tablets(map.tablets.iter().map(|tablet| (tablet.until, on(tablet.next()))));
-        let has_goals = map.tablets.iter().any(|tablet| tablet.goal.is_some());
+        let goal = || match to_ring {
+            true => ranges_of(&Strategy::of(after), &topology, topology.ring()),
+            false => Ranges::of_tablets(map.tablets.iter().map(|tablet| (tablet.until, on(tablet.next())))),
+        };
+        let has_goals = to_ring || map.tablets.iter().any(|tablet| tablet.goal.is_some());
         let (ranges, next) = match goals {
             _ if !has_goals => (now(), None),
             Goals::Pending => (now(), Some(goal())),

@@ -11,7 +11,9 @@
 //! 3. A tablet gets other replicas by an operation ([`crate::metadata::Operation`]): its *goal* is set, whoever gains it
 //!    fetches it, data is read from the goal, and then the goal becomes the replicas. There are goals only while an
 //!    operation is under way, and all belong to it.
-//! 4. What is to be split, merged or moved is planned by [`planner`], from the sizes and loads that nodes report.
+//! 4. A table that follows the ring gets tablets that are where it is, ranges of the ring: that is one entry too. The other
+//!    way round what the ring says is the goal of an operation, after which the table has no tablets any more.
+//! 5. What is to be split, merged or moved is planned by [`planner`], from the sizes and loads that nodes report.
 //!
 //! Invariants: tablets of a table are in the order of their ends, which are distinct, and the last has no end; all
 //! tablets of a table have as many replicas; no node is twice among the replicas or the goal of a tablet.
@@ -21,7 +23,7 @@ pub mod planner;
 use model::token::RingPosition;
 use model::{RingToken, TokenRange};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -53,6 +55,8 @@ pub struct Tablet {
 pub struct Tablets {
     /// By the tables' ids.
     pub maps: BTreeMap<[u8; 16], Arc<TabletMap>>,
+    /// The tables that are going to follow the ring: their goal is what the ring says.
+    pub to_ring: BTreeSet<[u8; 16]>,
     /// What goals mean.
     pub goals: Goals,
 }
@@ -97,6 +101,8 @@ pub enum TabletChange {
         /// The host ids of its replicas to be.
         goal: Vec<Uuid>,
     },
+    /// The table is going to follow the ring, by the change of replication that begins with this entry.
+    ToRing,
 }
 
 /// Changes of the tablets of one table, in their order.
@@ -186,7 +192,7 @@ impl TabletMap {
     /// Makes one change of tablets that stay those of their table.
     fn change(&mut self, change: &TabletChange) -> Result<(), TabletError> {
         match change {
-            TabletChange::Set(_) | TabletChange::Drop => Ok(()),
+            TabletChange::Set(_) | TabletChange::Drop | TabletChange::ToRing => Ok(()),
             TabletChange::Split { until, at } => {
                 let place = self.ending_at(*until)?;
                 let start = place.checked_sub(1).and_then(|before| self.tablets[before].until);

@@ -95,7 +95,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
     if let Some(options) = replication.filter(|options| !options.is_empty()) {
         after.replication = replication::check(name, options, Some(&before.replication), site.nodes)?;
     }
-    tablets::check_altered(tablets, &after)?;
+    after.tablets = tablets::of_altered_keyspace(tablets, before, &after, schema.partitioner, site)?;
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }

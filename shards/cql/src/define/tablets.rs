@@ -64,34 +64,38 @@ pub(super) fn of_new_keyspace(
     Ok(Some(KeyspaceTablets { initial: written.initial.unwrap_or(0) }))
 }
 
-/// Refuses to alter the tablets of a keyspace, and what its tablets do not allow. `after` has its replication after the
-/// statement.
-pub(super) fn check_altered(written: Option<&OptionMap>, after: &Keyspace) -> Result<()> {
-    let written = written.map(Written::parse).transpose()?.unwrap_or_default();
-    match (after.tablets, written.asks()) {
-        (Some(_), Some(false)) => {
-            return Err(Failure::invalid(format!(
-                "Cannot alter keyspace {}: it has tablets, and cannot be switched to the ring",
-                after.name
-            )));
-        }
-        (None, Some(true)) => {
-            return Err(Failure::invalid(format!(
-                "Cannot alter keyspace {}: it has no tablets, and cannot be switched to them",
-                after.name
-            )));
-        }
-        (Some(tablets), _) if written.initial.is_some_and(|initial| initial != tablets.initial) => {
-            return Err(Failure::invalid(format!(
-                "Cannot alter keyspace {}: the initial number of tablets is {} and cannot be changed",
-                after.name, tablets.initial
-            )));
-        }
-        _ => {}
+/// The tablets of a keyspace that is altered with the property `written`. `after` has its replication after the
+/// statement, and its tablets before it. A keyspace can be switched between the ring and tablets, though not together
+/// with its replication.
+pub(super) fn of_altered_keyspace(
+    written: Option<&OptionMap>,
+    before: &Keyspace,
+    after: &Keyspace,
+    partitioner: Partitioner,
+    site: &DefinitionContext<'_>,
+) -> Result<Option<KeyspaceTablets>> {
+    let refused = |why: String| Err(Failure::invalid(format!("Cannot alter keyspace {}: {why}", after.name)));
+    let asked = written.map(Written::parse).transpose()?.unwrap_or_default();
+    let is_switched = asked.asks().is_some_and(|asks| asks != before.tablets.is_some());
+    if is_switched && before.replication != after.replication {
+        return refused("tablets and replication cannot be altered together".into());
     }
-    match after.tablets {
-        Some(_) => check_strategy(&after.replication),
-        None => Ok(()),
+    match (before.tablets, asked.asks()) {
+        (None, Some(true)) => of_new_keyspace(written, &after.replication, partitioner, site),
+        (Some(_), Some(false)) => {
+            let wants = |table: &&std::sync::Arc<model::Table>| table.options.tablets != TableTablets::default();
+            match after.tables.values().find(wants) {
+                Some(table) => refused(format!("table {} has the option tablets", table.name)),
+                None => Ok(None),
+            }
+        }
+        (Some(tablets), _) if asked.initial.is_some_and(|initial| initial != tablets.initial) => {
+            refused(format!("the initial number of tablets is {} and cannot be changed", tablets.initial))
+        }
+        (tablets, _) => {
+            tablets.map_or(Ok(()), |_| check_strategy(&after.replication))?;
+            Ok(tablets)
+        }
     }
 }
 

@@ -20,7 +20,7 @@ use crate::operations::{ring_changes, tablet_plans};
 use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
-use cluster::tablets::TabletsUpdate;
+use cluster::tablets::{TabletChange, TabletsUpdate};
 use cluster::topology::features;
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, Masking};
 use cql::plan::Define;
@@ -241,7 +241,8 @@ fn command_of(shard: &Shard, after: &Schema, before: &Schema, update: SchemaUpda
     tablet_plans::joined(command, updates, &seen)
 }
 
-/// The entry of the log for a change. One of a keyspace's replication moves data, so it names the nodes that gain some.
+/// The entry of the log for a change. One of a keyspace's replication moves data, as one does that takes tablets away, so
+/// it names the nodes that gain some.
 fn replicated_command_of(
     shard: &Shard,
     after: &Schema,
@@ -252,7 +253,8 @@ fn replicated_command_of(
     let update = Box::new(update);
     let replication = |schema: &Schema| schema.keyspace(&update.keyspace).map(|keyspace| keyspace.replication.clone());
     let (Some(old), Some(new)) = (replication(before), replication(after)) else { return Command::Schema(update) };
-    if old == new || !shard.topology().all_have(features::OPERATIONS) {
+    let moves = tablets.iter().any(|update| update.changes.contains(&TabletChange::ToRing));
+    if old == new && !moves || !shard.topology().all_have(features::OPERATIONS) {
         return Command::Schema(update);
     }
     let seen = shard.metadata().current();

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
     use crate::schema::system_schema;
     use crate::schema::tests::sample;
-    use cluster::tablets::{Goals, Tablet, TabletMap, Tablets};
+    use cluster::tablets::{Tablet, TabletMap, Tablets};
     use cluster::topology::{Node, NodeIndex, Topology, features};
     use model::{RingToken, ShardMap};
     use std::collections::BTreeMap;
@@ -113,7 +113,7 @@ mod tests {
             TabletMap { tablets: vec![tablet(Some(-10), [0, 1]), tablet(Some(10), [1, 2]), tablet(None, [2, 0])] };
         let seen_from = |here: u16, tablets: &BTreeMap<_, _>| {
             let topology = Rc::new(Topology::new((0..3).map(node).collect(), NodeIndex(here), 1));
-            let tablets = Tablets { maps: tablets.clone(), goals: Goals::default() };
+            let tablets = Tablets { maps: tablets.clone(), ..Tablets::default() };
             Placement::changing(topology, &schema, &BTreeMap::new(), &tablets)
         };
         let maps = BTreeMap::from([(table.id.0, Arc::new(map))]);

@@ -56,8 +56,8 @@ impl Machine {
     /// the same effect, because an operation that fetches gives way to the change of the same keyspace.
     async fn store_operations(&self, current: &Metadata, after: &Metadata) -> Result<(), StoreError> {
         let shard = &self.shard;
-        let (operations, tablets) = (after.operations.clone(), after.tablets.clone());
-        let mut stored = Metadata { operations, tablets, ..current.clone() };
+        let (operations, tablets, to_ring) = (after.operations.clone(), after.tablets.clone(), after.to_ring.clone());
+        let mut stored = Metadata { operations, tablets, to_ring, ..current.clone() };
         if stored.operations != current.operations {
             stored.operations.values_mut().for_each(|operation| operation.stage = Stage::Fetching);
         }

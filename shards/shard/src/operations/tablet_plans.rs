@@ -3,11 +3,13 @@
 
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Member, MemberState, Metadata, OperationKind};
+use cluster::placement::{KeyspacePlacement, RingRange};
 use cluster::replication::Strategy;
 use cluster::tablets::planner::{self, Factors, PlannedNode};
-use cluster::tablets::{TABLETS_MAX, TabletChange, TabletMap, TabletsUpdate};
+use cluster::tablets::{TABLETS_MAX, Tablet, TabletChange, TabletMap, TabletsUpdate};
+use cluster::topology::Topology;
 use model::tablets::TableTablets;
-use model::{Keyspace, Schema, TableId};
+use model::{Keyspace, RingToken, Schema, TableId, TokenRange};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
@@ -40,6 +42,18 @@ pub(crate) fn of_schema(
         updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Drop] });
     }
     let Some(keyspace) = after.keyspace(keyspace) else { return updates };
+    let stay = || new.keys().filter(|id| old.contains_key(id));
+    if keyspace.tablets.is_none() {
+        let have_some = stay().filter(|id| metadata.tablets.contains_key(&id.0));
+        updates.extend(have_some.map(|id| TabletsUpdate { table: id.0, changes: vec![TabletChange::ToRing] }));
+        return updates;
+    }
+    let placement = shard.placement();
+    let follow_the_ring = stay().filter(|id| !metadata.tablets.contains_key(&id.0));
+    updates.extend(follow_the_ring.filter_map(|id| {
+        let map = as_on_the_ring(placement.topology(), placement.keyspace(&keyspace.name)?)?;
+        Some(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] })
+    }));
     let (Some(tablets), Some(factors)) = (keyspace.tablets, factors(keyspace)) else { return updates };
     let nodes = nodes(shard, metadata);
     for id in new.keys().filter(|id| !old.contains_key(id)) {
@@ -61,6 +75,21 @@ pub(crate) fn of_schema(
         }
     }
     updates
+}
+
+/// Tablets that are where the ring has a table: the ranges of the ring with the same replicas.
+fn as_on_the_ring(topology: &Topology, placed: &KeyspacePlacement) -> Option<TabletMap> {
+    let tablet = |range: RingRange<'_>| {
+        let until = match range.until {
+            Some(RingToken::Murmur3(until)) => Some(*until),
+            Some(_) => return None,
+            None => None,
+        };
+        let replicas = range.nodes.iter().map(|node| topology.node(*node).host_id).collect();
+        Some(Tablet { until: until.filter(|until| *until < i64::MAX), replicas, goal: None })
+    };
+    let tablets: Option<Vec<Tablet>> = placed.ranges(&TokenRange::FULL).map(tablet).collect();
+    tablets.filter(|tablets| tablets.len() <= TABLETS_MAX).map(|tablets| TabletMap { tablets })
 }
 
 /// The fewest and the most tablets that a table is to have: as its options say, or as many as it needs for the size that
