@@ -170,7 +170,7 @@ fn tablets_that_are_too_large_are_split() {
     run(&mut sim, || async {
         let mut client = client(ONE).await;
         let replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 2}";
-        let options = "{'enabled': true, 'initial': 1}";
+        let options = "{'initial': 1}";
         query(&mut client, &format!("CREATE KEYSPACE k WITH replication = {replication} AND tablets = {options}"))
             .await;
         query(&mut client, "CREATE TABLE k.t (a int PRIMARY KEY, b int, c blob) WITH compression = {'enabled': false}")

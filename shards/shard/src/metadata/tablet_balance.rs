@@ -53,7 +53,7 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
     if !missing.is_empty() {
         return move_tablets(shard, &metadata, missing).await;
     }
-    let views = views(shard, &metadata, &figures);
+    let views = views(shard, (&metadata, &nodes), &figures);
     let cuts = views.iter().map(|view| TabletsUpdate { table: view.id, changes: planner::split_and_merge(view) });
     let cuts: Vec<TabletsUpdate> = cuts.filter(|update| !update.changes.is_empty()).collect();
     if !cuts.is_empty() {
@@ -82,12 +82,18 @@ fn filled_up(metadata: &Metadata, schema: &Schema, nodes: &[PlannedNode]) -> Vec
     updates
 }
 
-fn views<'v>(shard: &Shard, metadata: &'v Metadata, figures: &'v AllFigures) -> Vec<TableView<'v>> {
+fn views<'v>(
+    shard: &Shard,
+    (metadata, nodes): (&'v Metadata, &[PlannedNode]),
+    figures: &'v AllFigures,
+) -> Vec<TableView<'v>> {
     let target = shard.config().physical_partition_size;
     let schema = shard.schema();
     let view = |(id, map): (&[u8; 16], &'v std::sync::Arc<_>)| {
         let table = schema.table_by_id(TableId(*id))?;
-        let (tablets_min, tablets_max) = tablet_plans::counts_wanted(shard, &table.options.tablets);
+        let keyspace = schema.keyspace(&table.keyspace)?;
+        let options = (keyspace.tablets?, &table.options.tablets);
+        let (tablets_min, tablets_max) = tablet_plans::counts_wanted(shard, options, (nodes, &factors(keyspace)?));
         let bytes_max = target.saturating_mul(URGENCY);
         let limits = Limits { bytes_target: target, bytes_max, tablets_min, tablets_max, ..Limits::default() };
         Some(TableView { id: *id, map, figures: figures.get(id).map_or(&[], Vec::as_slice), limits })

@@ -8,6 +8,7 @@ use cluster::replication::Strategy;
 use cluster::tablets::planner::{self, Factors, PlannedNode};
 use cluster::tablets::{TABLETS_MAX, Tablet, TabletChange, TabletMap, TabletsUpdate};
 use cluster::topology::Topology;
+use model::schema::KeyspaceTablets;
 use model::tablets::TableTablets;
 use model::{Keyspace, RingToken, Schema, TableId, TokenRange};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,11 +58,8 @@ pub(crate) fn of_schema(
     let (Some(tablets), Some(factors)) = (keyspace.tablets, factors(keyspace)) else { return updates };
     let nodes = nodes(shard, metadata);
     for id in new.keys().filter(|id| !old.contains_key(id)) {
-        let candidates = nodes.iter().filter(|node| factors.contains_key(&node.data_center)).count();
-        let by_default = (candidates * TABLETS_PER_NODE).next_power_of_two() as u32;
-        let initial = if tablets.initial == 0 { by_default } else { tablets.initial };
-        let (least, most) = counts_wanted(shard, &new[id].options.tablets);
-        let count = initial.max(least).min(most) as usize;
+        let (least, most) = counts_wanted(shard, (tablets, &new[id].options.tablets), (&nodes, &factors));
+        let count = least.min(most) as usize;
         if let Some(map) = planner::initial(&nodes, &factors, count, &counts(metadata)) {
             updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] });
         }
@@ -92,13 +90,21 @@ fn as_on_the_ring(topology: &Topology, placed: &KeyspacePlacement) -> Option<Tab
     tablets.filter(|tablets| tablets.len() <= TABLETS_MAX).map(|tablets| TabletMap { tablets })
 }
 
-/// The fewest and the most tablets that a table is to have: as its options say, or as many as it needs for the size that
-/// it is expected to get.
-pub(crate) fn counts_wanted(shard: &Shard, options: &TableTablets) -> (u32, u32) {
-    let most = options.max.unwrap_or(TABLETS_MAX as u32);
-    let expected_bytes = u64::from(options.expected_gb.unwrap_or(0)) << 30;
+/// The fewest and the most tablets that a table is to have. A new one has the fewest: as many as its keyspace says, or some
+/// for each node that it may be on; more if its options say so, or if it needs them for the size that it is expected to
+/// get.
+pub(crate) fn counts_wanted(
+    shard: &Shard,
+    (keyspace, table): (KeyspaceTablets, &TableTablets),
+    (nodes, factors): (&[PlannedNode], &Factors),
+) -> (u32, u32) {
+    let most = table.max.unwrap_or(TABLETS_MAX as u32);
+    let candidates = nodes.iter().filter(|node| factors.contains_key(&node.data_center)).count();
+    let by_default = u32::try_from((candidates * TABLETS_PER_NODE).next_power_of_two()).unwrap_or(u32::MAX);
+    let initial = if keyspace.initial == 0 { by_default } else { keyspace.initial };
+    let expected_bytes = u64::from(table.expected_gb.unwrap_or(0)) << 30;
     let expected = expected_bytes.div_ceil(shard.config().physical_partition_size);
-    let least = options.min.unwrap_or(1).max(u32::try_from(expected).unwrap_or(u32::MAX));
+    let least = initial.max(table.min.unwrap_or(1)).max(u32::try_from(expected).unwrap_or(u32::MAX));
     (least.clamp(1, most), most)
 }
 
