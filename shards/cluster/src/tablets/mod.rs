@@ -8,8 +8,8 @@
 //! 1. A table of a keyspace with tablets gets them when it is created ([`TabletMap`], in an entry of the metadata log).
 //! 2. To split a tablet, or to merge two with the same replicas, changes nothing about who has which data: it is one
 //!    entry, and no data is copied.
-//! 3. A tablet gets other replicas by an operation ([`crate::metadata::Operation`]): its *goal* is set, whoever gains it
-//!    fetches it, data is read from the goal, and then the goal becomes the replicas. There are goals only while an
+//! 3. A tablet gets other replicas by an operation ([`crate::metadata::Operation`]): its *goal* is set, whoever gains
+//!    it fetches it, data is read from the goal, and then the goal becomes the replicas. There are goals only while an
 //!    operation is under way, and all belong to it.
 //! 4. A table that follows the ring gets tablets that are where it is, ranges of the ring: that is one entry too. The other
 //!    way round what the ring says is the goal of an operation, after which the table has no tablets any more.

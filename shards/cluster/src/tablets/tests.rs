@@ -1,3 +1,5 @@
+//! Changes of tablets, those that are refused, and how many bytes they are.
+
 use super::*;
 
 fn node(number: u128) -> Uuid {

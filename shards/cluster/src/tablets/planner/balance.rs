@@ -3,8 +3,8 @@
 //! 1. The amounts of every node are added up once, and the tablets listed by node.
 //! 2. The node to take from: one that leaves, else the one with the highest ratios of those that differ enough from the
 //!    emptiest node of their data centre.
-//! 3. Its best move: over all of its tablets, and the emptiest nodes of each rack by each amount. A tablet that has moved
-//!    moves no second time in the same round.
+//! 3. Its best move: over all of its tablets, and the emptiest nodes of each rack by each amount. A tablet that has
+//!    moved moves no second time in the same round.
 //! 4. The amounts of the two nodes are brought up to date, and so on from 2. A node without a move that is worth it is
 //!    left alone for the round.
 //!
@@ -29,9 +29,9 @@ const SHARES: Amounts = [1.0, 1.0, COUNT_SHARE];
 /// The smallest mean of each.
 const MEANS_MIN: Amounts = [BYTES_MEAN_MIN, UNITS_MEAN_MIN, f64::MIN_POSITIVE];
 
-/// At most `moves_max` moves that lower the cost most, one node after the other; none if none is worth it. Each moves one
-/// replica of a tablet to a node that may gain, within its data centre. Tablets that have a goal are counted where it is,
-/// and do not move.
+/// At most `moves_max` moves that lower the cost most, one node after the other; none if none is worth it. Each moves
+/// one replica of a tablet to a node that may gain, within its data centre. Tablets that have a goal are counted where
+/// it is, and do not move.
 ///
 /// # Panics
 /// If a node has no weight.
@@ -60,7 +60,8 @@ pub fn balance(nodes: &[PlannedNode], tables: &[TableView<'_>], moves_max: usize
     changes.into_iter().map(|(table, changes)| TabletsUpdate { table: tables[table].id, changes }).collect()
 }
 
-/// The cost of tablets where they are, or are going to be: 0 if the nodes of each data centre are equally full and busy.
+/// The cost of tablets where they are, or are going to be: 0 if the nodes of each data centre are equally full and
+/// busy.
 pub fn cost(nodes: &[PlannedNode], tables: &[TableView<'_>]) -> f64 {
     let roster = Roster::new(nodes);
     let loads = Loads::new(&roster, tables);
@@ -177,7 +178,8 @@ impl<'r, 'a> Loads<'r, 'a> {
         self.sums[self.roster.data_center[place]][at] > 0.0
     }
 
-    /// The ratio that all nodes of the data centre would have if they were equally full: 1, or less below the smallest mean.
+    /// The ratio that all nodes of the data centre would have if they were equally full: 1, or less below the smallest
+    /// mean.
     fn target(&self, place: usize, at: usize) -> f64 {
         let data_center = self.roster.data_center[place];
         self.sums[data_center][at] / self.weights[data_center].max(1.0) / self.means[data_center][at]

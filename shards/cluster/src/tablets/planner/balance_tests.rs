@@ -1,3 +1,5 @@
+//! Moves until nothing is to be done: nodes that come, leave and are down, weights, racks, and the largest cluster.
+
 use super::super::fixture::{Random, Table, factors, id, loads, make, node, random_nodes, spread, views};
 use super::super::{TabletFigures, initial};
 use super::*;
@@ -8,8 +10,8 @@ const GIB: u64 = 1 << 30;
 /// Moves of a round.
 const MOVES: usize = 10;
 
-/// Balances until there is nothing to do. Returns the number of rounds and of moves. The cost falls with every round while
-/// no node leaves.
+/// Balances until there is nothing to do. Returns the number of rounds and of moves. The cost falls with every round
+/// while no node leaves.
 fn settle(nodes: &[PlannedNode], tables: &mut [Table], what: &str) -> (usize, usize) {
     let (mut rounds, mut moves) = (0, 0);
     loop {

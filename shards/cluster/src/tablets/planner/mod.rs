@@ -1,4 +1,5 @@
-//! What is to be done about tablets: first replicas, splits, merges, moves. Pure: nodes, sizes and loads in, changes out.
+//! What is to be done about tablets: first replicas, splits, merges, moves. Pure: nodes, sizes and loads in, changes
+//! out.
 //!
 //! 1. [`initial`]: the tablets of a new table. [`replaced`]: goals when nodes leave or another takes a node's place.
 //!    [`refactored`]: goals for another number of replicas, or because there are nodes for all of them at last.
@@ -7,11 +8,11 @@
 //! 3. [`balance`]: a few moves that make the nodes of a data centre equally full and busy.
 //!
 //! # Cost
-//! [`balance`] lowers a cost, which [`cost`] gives. A tablet counts on every node that has it, with three amounts: bytes,
-//! request units a second, and 1 for itself. A node can have as much as its weight says, so what counts is its *ratio*:
-//! amount by weight, divided by the mean of that over its data centre (the amounts of all of its nodes by the weights of
-//! those that do not leave). A mean below [`BYTES_MEAN_MIN`] or [`UNITS_MEAN_MIN`] is taken for that, so that next to
-//! nothing is not worth a move. Then
+//! [`balance`] lowers a cost, which [`cost`] gives. A tablet counts on every node that has it, with three amounts:
+//! bytes, request units a second, and 1 for itself. A node can have as much as its weight says, so what counts is its
+//! *ratio*: amount by weight, divided by the mean of that over its data centre (the amounts of all of its nodes by the
+//! weights of those that do not leave). A mean below [`BYTES_MEAN_MIN`] or [`UNITS_MEAN_MIN`] is taken for that, so
+//! that next to nothing is not worth a move. Then
 //!
 //! ```text
 //! cost = sum over nodes that stay of weight * ( 1 * (ratio of bytes - 1)^2
@@ -19,19 +20,20 @@
 //!                                             + COUNT_SHARE * (ratio of tablets - 1)^2 )
 //! ```
 //!
-//! and a move of a tablet whose amounts are `s` of the mean, from a node with the ratios `a` to one with `b`, lowers it by
-//! the sum over the three, each with its factor, of `2 s (a - b) - s^2 (1/weight of a + 1/weight of b)`. The move is made
-//! only if that is more than [`MOVE_PRICE`] times `s`: nodes whose ratios differ by less than half of [`MOVE_PRICE`]
-//! exchange nothing, nor do those that differ by less than a tablet. Each move lowers the cost by more than a constant
-//! part of what it moves, so moves come to an end as long as the amounts stay, and no tablet comes back.
+//! and a move of a tablet whose amounts are `s` of the mean, from a node with the ratios `a` to one with `b`, lowers it
+//! by the sum over the three, each with its factor, of `2 s (a - b) - s^2 (1/weight of a + 1/weight of b)`. The move is
+//! made only if that is more than [`MOVE_PRICE`] times `s`: nodes whose ratios differ by less than half of
+//! [`MOVE_PRICE`] exchange nothing, nor do those that differ by less than a tablet. Each move lowers the cost by more
+//! than a constant part of what it moves, so moves come to an end as long as the amounts stay, and no tablet comes
+//! back.
 //!
 //! # Racks
 //! As in Cassandra, the replicas of a tablet within a data centre are in different racks as far as there are racks, and
-//! those that are left over are anywhere. A move never lowers the number of racks of a tablet, unless its node leaves and
-//! no other has room. One that raises it goes before others, and needs to earn hardly any price.
+//! those that are left over are anywhere. A move never lowers the number of racks of a tablet, unless its node leaves
+//! and no other has room. One that raises it goes before others, and needs to earn hardly any price.
 //!
-//! Invariants: the same input gives the same output; all tablets of a table have equally many replicas afterwards if they
-//! have now; a node that may not gain is in no goal in which it was not.
+//! Invariants: the same input gives the same output; all tablets of a table have equally many replicas afterwards if
+//! they have now; a node that may not gain is in no goal in which it was not.
 
 mod balance;
 #[cfg(test)]
@@ -71,8 +73,8 @@ pub struct PlannedNode {
     pub rack: String,
     /// How much it can have compared with others, its number of cores; above 0.
     pub weight: u32,
-    /// Whether it may be given tablets: it is alive, and does not leave. What a node that may not has stays there, unless
-    /// it leaves.
+    /// Whether it may be given tablets: it is alive, and does not leave. What a node that may not has stays there,
+    /// unless it leaves.
     pub may_gain: bool,
     /// Whether its tablets are to go elsewhere, as far as there is room: it leaves, or is emptied for maintenance.
     pub leaves: bool,

@@ -1,11 +1,11 @@
 //! Which nodes have a tablet: of a new table, when nodes leave or are replaced, and for another number of replicas.
 //!
 //! 1. Of each data centre's replicas those that can stay, stay, in their order.
-//! 2. How many a data centre has is the same for all tablets of a table: as many as wanted, or as many as the tablet with
-//!    the fewest nodes to choose from can have.
-//! 3. What is lacking is chosen one after the other: a node in a rack that has none of the tablet yet, then any; of those
-//!    the one with the fewest tablets of the table by its weight, then with the fewest of all tables, then in an order that differs
-//!    from tablet to tablet, so that the tablets of a node are shared with all others.
+//! 2. How many a data centre has is the same for all tablets of a table: as many as wanted, or as many as the tablet
+//!    with the fewest nodes to choose from can have.
+//! 3. What is lacking is chosen one after the other: a node in a rack that has none of the tablet yet, then any; of
+//!    those the one with the fewest tablets of the table by its weight, then with the fewest of all tables, then in an
+//!    order that differs from tablet to tablet, so that the tablets of a node are shared with all others.
 //! 4. What is too much goes: first who shares a rack, then who has most.
 
 use super::roster::Roster;
@@ -14,9 +14,9 @@ use crate::tablets::{Tablet, TabletChange, TabletMap, TabletsUpdate};
 use std::collections::{BTreeMap, BTreeSet};
 use uuid::Uuid;
 
-/// The tablets of a new table, `count` of them, with replicas by `factors`, or as many as a data centre has nodes that do
-/// not leave. Nodes that may not gain are chosen last. `existing` is the number of tablets that each node has of other
-/// tables. Every node is the first replica of about as many as its weight says.
+/// The tablets of a new table, `count` of them, with replicas by `factors`, or as many as a data centre has nodes that
+/// do not leave. Nodes that may not gain are chosen last. `existing` is the number of tablets that each node has of
+/// other tables. Every node is the first replica of about as many as its weight says.
 ///
 /// `None` if there is no node.
 ///
@@ -55,8 +55,8 @@ pub fn initial(
     }))
 }
 
-/// Goals after which no tablet is on a node of `leaving`. If `substitute` is a node and another, the other takes its place
-/// in every tablet exactly; it is given nothing else. `nodes` are all nodes, those that leave too.
+/// Goals after which no tablet is on a node of `leaving`. If `substitute` is a node and another, the other takes its
+/// place in every tablet exactly; it is given nothing else. `nodes` are all nodes, those that leave too.
 ///
 /// A tablet has as many replicas in each data centre as before, or as many as there are nodes for.
 pub fn replaced(
@@ -194,8 +194,8 @@ fn slots(tablet: &Tablet, keeps: impl Fn(Uuid) -> Option<usize>) -> Vec<Option<u
     slots
 }
 
-/// Whether a place is chosen after others, its tablets of the table and of all by its weight, a number that mixes places
-/// with the same, the place.
+/// Whether a place is chosen after others, its tablets of the table and of all by its weight, a number that mixes
+/// places with the same, the place.
 type Key = (bool, u64, u64, u64, usize);
 
 /// How many tablets nodes have, and who is next to be given one.
@@ -287,8 +287,8 @@ impl<'r, 'a> Chooser<'r, 'a> {
     }
 }
 
-/// A number that orders nodes differently with every tablet that they get, so that the tablets of a node are shared with
-/// all others, and not always with the same (the finalizer of SplitMix64).
+/// A number that orders nodes differently with every tablet that they get, so that the tablets of a node are shared
+/// with all others, and not always with the same (the finalizer of SplitMix64).
 fn mixed(place: u64, round: u64) -> u64 {
     let z = (place << 40 ^ round).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

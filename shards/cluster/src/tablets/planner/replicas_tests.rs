@@ -1,3 +1,5 @@
+//! Replicas of new tablets, of those that nodes leave, and for other factors, in clusters made by hand and at random.
+
 use super::super::fixture::{Random, Table, factors, id, loads, make, node, random_nodes, reach, room, spread};
 use super::*;
 

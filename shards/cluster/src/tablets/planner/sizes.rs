@@ -1,12 +1,12 @@
 //! When tablets are split in two and two become one.
 //!
-//! 1. A tablet above its target of bytes, or its limit of request units, is split at the median that replicas report. If
-//!    the median is its last token, one partition is half of it: that token then stands alone. A tablet of one token is
-//!    never split.
+//! 1. A tablet above its target of bytes, or its limit of request units, is split at the median that replicas report.
+//!    If the median is its last token, one partition is half of it: that token then stands alone. A tablet of one token
+//!    is never split.
 //! 2. A table with fewer tablets than it is to have splits its largest, then its widest, wherever there is no median in
 //!    the middle of the tokens.
-//! 3. Neighbours with the same replicas become one if both together are below a quarter of both limits. A half of a tablet
-//!    that was split has about half of a limit, so a load must change by half before anything is undone.
+//! 3. Neighbours with the same replicas become one if both together are below a quarter of both limits. A half of a
+//!    tablet that was split has about half of a limit, so a load must change by half before anything is undone.
 //!
 //! 4. When there is nothing more to split or to merge, a tablet whose neighbour is as cold goes to the neighbour's
 //!    replicas, so that they can become one. They do before the next balancing, which might part them.

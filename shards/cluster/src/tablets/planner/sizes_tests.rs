@@ -1,3 +1,5 @@
+//! Splits and merges at their limits, and of random partitions until nothing is to be done.
+
 use super::super::fixture::{Random, id, node, reach};
 use super::*;
 use crate::tablets::TabletsUpdate;
