@@ -22,6 +22,8 @@ mod repairs;
 mod restoring;
 #[path = "nodes/stuck.rs"]
 mod stuck;
+#[path = "nodes/tablet_routes.rs"]
+mod tablet_routes;
 #[path = "nodes/tablets.rs"]
 mod tablets;
 #[path = "nodes/throughput.rs"]
