@@ -90,8 +90,8 @@ pub fn run_elastic(seed: u64) -> ReplicatedReport {
     run(seed, Work::Everything, None, Changes::Ring)
 }
 
-/// Runs one seed to its verdict, on tables that are cut into tablets, with an operation on the ring or changes of tablets
-/// in every round.
+/// Runs one seed to its verdict, on tables that are cut into tablets, with an operation on the ring or changes of
+/// tablets in every round.
 pub fn run_tablets(seed: u64) -> ReplicatedReport {
     run(seed, Work::Everything, None, Changes::RingAndTablets)
 }
@@ -155,6 +155,8 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> Rep
         is_elastic,
         planted,
         holds_hints_back,
+        // What a node gets as a hint while another fetches its tablet from it, that one does not have before a repair.
+        keeps_hints: !by_tablets,
         ..ReplicatedRun::new(cluster, world, clients)
     };
     run.clients_of_one_kind = if work == Work::Everything { CLIENTS_OF_ONE_KIND } else { 0 };

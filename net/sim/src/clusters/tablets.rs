@@ -12,7 +12,8 @@ const KEYSPACE: &str = "s";
 const TABLES: [&str; 3] = ["registers", "counted", "batched"];
 /// Most changes of a round.
 const CHANGES_MAX: u64 = 4;
-/// Longest time until no tablet moves any more when nothing is broken, virtual: a few rounds of the leader that balances.
+/// Longest time until no tablet moves any more when nothing is broken, virtual: a few rounds of the leader that
+/// balances.
 const MOVING_MAX: Duration = Duration::from_secs(120);
 /// Pause between two looks whether tablets move.
 const PAUSE: Duration = Duration::from_secs(1);

@@ -167,7 +167,7 @@ fn encoded_tablets_keep_their_bytes() {
     let tablet = Tablet { until: None, replicas: nodes(&[1]), goal: Some(nodes(&[2])) };
     let map =
         TabletMap { tablets: vec![Tablet { until: Some(-1), goal: Some(nodes(&[1])), ..tablet.clone() }, tablet] };
-    let expected = format!("01020101{0}{1}{0}{1}00{0}{1}{0}{2}", "01", one, one.replace("01", "02"));
+    let expected = format!("01020101{0}{1}{0}{0}{1}00{0}{1}{0}{0}{2}", "01", one, one.replace("01", "02"));
     assert_eq!(hex(&map.encode()), expected);
     assert_eq!(TabletMap::decode(&map.encode()), Ok(map.clone()));
     let empty = TabletMap { tablets: Vec::new() };

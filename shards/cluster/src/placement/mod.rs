@@ -11,7 +11,8 @@
 //!
 //! Tables of LocalStrategy have one replica, this node.
 //!
-//! A table with tablets has ranges of its own, those of its tablets ([`crate::tablets`]), and is looked up as any other.
+//! A table with tablets has ranges of its own, those of its tablets ([`crate::tablets`]), and is looked up as any
+//! other.
 //!
 //! While operations on the ring or changes of replication are under way, some tokens have pending replicas too, and
 //! some of their replicas are going to lose them (`pending`).
@@ -238,8 +239,8 @@ impl KeyspacePlacement {
         KeyspacePlacement { levels, topology, ranges, is_by_tablets: false, next }
     }
 
-    /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before. It may be
-    /// going to follow the ring.
+    /// The placement of a table by its tablets, in a keyspace whose replication perhaps was another one before. It may
+    /// be going to follow the ring.
     fn of_tablets(
         topology: Rc<Topology>,
         (before, after): (Option<&ReplicationBefore>, &Replication),

@@ -76,7 +76,8 @@ impl Ranges {
         ranges
     }
 
-    /// The ranges of a table's tablets, in order: the end of each, `None` for the last, with its nodes, as many for each.
+    /// The ranges of a table's tablets, in order: the end of each, `None` for the last, with its nodes, as many for
+    /// each.
     pub(super) fn of_tablets(tablets: impl Iterator<Item = (Option<i64>, Vec<NodeIndex>)>) -> Ranges {
         let mut ranges = Ranges::everything_on(Vec::new());
         for (until, nodes) in tablets {

@@ -11,8 +11,8 @@
 //! 3. A tablet gets other replicas by an operation ([`crate::metadata::Operation`]): its *goal* is set, whoever gains
 //!    it fetches it, data is read from the goal, and then the goal becomes the replicas. There are goals only while an
 //!    operation is under way, and all belong to it.
-//! 4. A table that follows the ring gets tablets that are where it is, ranges of the ring: that is one entry too. The other
-//!    way round what the ring says is the goal of an operation, after which the table has no tablets any more.
+//! 4. A table that follows the ring gets tablets that are where it is, ranges of the ring: that is one entry too. The
+//!    other way round what the ring says is the goal of an operation, after which the table has no tablets any more.
 //! 5. What is to be split, merged or moved is planned by [`planner`], from the sizes and loads that nodes report.
 //!
 //! Invariants: tablets of a table are in the order of their ends, which are distinct, and the last has no end; all

@@ -64,6 +64,8 @@ struct Replication {
     mutation_at: usize,
     /// The replicas that have not answered.
     calls: SmallVec<[(Replica, Call); 3]>,
+    /// Replicas that know later nodes than the plan, until it is made again.
+    moved: Vec<Replica>,
     /// Replicas that pass the mutation on, and to which.
     relays: Vec<Relay>,
 }
@@ -132,6 +134,7 @@ pub(super) async fn write(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        moved: Vec::new(),
         relays: Vec::new(),
     });
     let result = replication.run(Local::Write(mutation)).await;
@@ -163,6 +166,7 @@ pub(super) async fn write_missed(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        moved: Vec::new(),
         relays: Vec::new(),
     });
     replication.run(Local::Write(mutation)).await
@@ -187,6 +191,7 @@ pub(super) async fn replicate_counted(
         body,
         mutation_at: Head::BYTES,
         calls: SmallVec::new(),
+        moved: Vec::new(),
         relays: Vec::new(),
     });
     replication.run(Local::Nothing).await
@@ -226,6 +231,7 @@ pub(super) async fn commit(
         mutation_at: body.len() - update,
         body,
         calls: SmallVec::new(),
+        moved: Vec::new(),
         relays: Vec::new(),
     });
     let result = replication.run(Local::Commit(Box::new(step))).await;
@@ -338,7 +344,8 @@ impl Replication {
                         return Ok(());
                     }
                 }
-                Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
+                Event::Answered(replica, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
+                    self.moved.push(replica);
                     if Box::pin(self.send_again(epoch)).await? {
                         return Ok(());
                     }
@@ -413,6 +420,7 @@ impl Replication {
             }
         };
         self.relays.clear();
+        self.moved.clear();
         for (_, call) in std::mem::take(&mut self.calls) {
             if let Call::Here(call) = call {
                 runtime::spawn(call);
@@ -432,7 +440,7 @@ impl Replication {
 
     /// Lets the replicas that have not answered go on in the background.
     async fn leave(mut self: Box<Self>) {
-        if self.calls.is_empty() {
+        if self.calls.is_empty() && self.moved.is_empty() {
             return;
         }
         let Ok(pass) = self.shard.enter() else {
@@ -456,7 +464,8 @@ impl Replication {
             while !self.calls.is_empty() {
                 match self.next().await {
                     Event::Kept | Event::Answered(_, Ok(())) => {}
-                    Event::Answered(_, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
+                    Event::Answered(replica, Err(Refusal::Moved(epoch))) if epoch > self.planned.topology.epoch() => {
+                        self.moved.push(replica);
                         // The client has its answer already.
                         let _ = Box::pin(self.send_again(epoch)).await;
                     }
@@ -468,6 +477,10 @@ impl Replication {
             }
         })
         .await;
+        // This node has not learned of the later nodes in time.
+        for replica in std::mem::take(&mut self.moved) {
+            drop(self.missed(replica));
+        }
         for (replica, call) in std::mem::take(&mut self.calls) {
             match call {
                 Call::Here(call) => drop(call.await),

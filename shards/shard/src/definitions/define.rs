@@ -241,8 +241,8 @@ fn command_of(shard: &Shard, after: &Schema, before: &Schema, update: SchemaUpda
     tablet_plans::joined(command, updates, &seen)
 }
 
-/// The entry of the log for a change. One of a keyspace's replication moves data, as one does that takes tablets away, so
-/// it names the nodes that gain some.
+/// The entry of the log for a change. One of a keyspace's replication moves data, as one does that takes tablets away,
+/// so it names the nodes that gain some.
 fn replicated_command_of(
     shard: &Shard,
     after: &Schema,

@@ -51,9 +51,9 @@ impl Machine {
         step::adopt_version(&self.shard, version, timestamp).await.map_err(failed)
     }
 
-    /// Stores the operations and tablets of `after` with what is current: the schema changes before the entry is stored as a whole,
-    /// and a node that starts again in between must know which replicas have the data. It applies the entry again, to
-    /// the same effect, because an operation that fetches gives way to the change of the same keyspace.
+    /// Stores the operations and tablets of `after` with what is current: the schema changes before the entry is stored
+    /// as a whole, and a node that starts again in between must know which replicas have the data. It applies the entry
+    /// again, to the same effect, because an operation that fetches gives way to the change of the same keyspace.
     async fn store_operations(&self, current: &Metadata, after: &Metadata) -> Result<(), StoreError> {
         let shard = &self.shard;
         let (operations, tablets, to_ring) = (after.operations.clone(), after.tablets.clone(), after.to_ring.clone());

@@ -158,8 +158,8 @@ impl Shard {
         Ok(ranges)
     }
 
-    /// The ranges of a table that this node has, as this core knows; `None` if there is no such table, or the node gains
-    /// ranges of it by an operation that is under way.
+    /// The ranges of a table that this node has, as this core knows; `None` if there is no such table, or the node
+    /// gains ranges of it by an operation that is under way.
     pub(crate) fn owned_ranges(&self, table: TableId) -> Option<Arc<[TokenRange]>> {
         let placement = self.placement();
         let placed = placement.table(table)?.keyspace();

@@ -1,4 +1,5 @@
-//! What operators ask for about tablets: to see them, and to split, merge and move them by hand. To be called on shard 0.
+//! What operators ask for about tablets: to see them, and to split, merge and move them by hand. To be called on shard
+//! 0.
 
 use super::leaving::RingError;
 use super::tablet_balance::move_tablets;

@@ -90,9 +90,9 @@ fn as_on_the_ring(topology: &Topology, placed: &KeyspacePlacement) -> Option<Tab
     tablets.filter(|tablets| tablets.len() <= TABLETS_MAX).map(|tablets| TabletMap { tablets })
 }
 
-/// The fewest and the most tablets that a table is to have. A new one has the fewest: as many as its keyspace says, or some
-/// for each node that it may be on; more if its options say so, or if it needs them for the size that it is expected to
-/// get.
+/// The fewest and the most tablets that a table is to have. A new one has the fewest: as many as its keyspace says, or
+/// some for each node that it may be on; more if its options say so, or if it needs them for the size that it is
+/// expected to get.
 pub(crate) fn counts_wanted(
     shard: &Shard,
     (keyspace, table): (KeyspaceTablets, &TableTablets),

@@ -31,7 +31,8 @@ pub(crate) const REPAIRED: &str = "helenus_repaired";
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, keyspaces
-/// with tablets, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only what is listed.
+/// with tablets, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only
+/// what is listed.
 const HIDDEN_TABLES: [(&str, &str); 8] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),

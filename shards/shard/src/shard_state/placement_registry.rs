@@ -77,8 +77,8 @@ impl PlacementRegistry {
         self.placement.replace(Rc::new(Placement::changing(topology, schema, replication_before, tablets)));
     }
 
-    /// Places the tables of `schema` on other nodes, by `changes` too. Those that were last announced as alive are alive
-    /// if they owe no truncation, and this one.
+    /// Places the tables of `schema` on other nodes, by `changes` too. Those that were last announced as alive are
+    /// alive if they owe no truncation, and this one.
     pub(crate) fn replace_topology(&self, mut topology: Topology, changes: &RingChanges, schema: &Schema) {
         if self.topology().epoch() == 0 {
             // A fence of before this start is forgotten, and was at most here.

@@ -55,7 +55,8 @@ pub(crate) fn keyspace_replaced(schema: &Schema, keyspace: &Keyspace, timestamp:
     mutation.finish()
 }
 
-/// Deletes the rows of a keyspace of `schema` and everything in it. `now_in_seconds` starts the grace period of the tombstones.
+/// Deletes the rows of a keyspace of `schema` and everything in it. `now_in_seconds` starts the grace period of the
+/// tombstones.
 pub(crate) fn keyspace_dropped(schema: &Schema, keyspace: &str, timestamp: i64, now_in_seconds: i64) -> Mutation {
     let mut mutation = MutationBuilder::new(schema.partitioner, keyspace.as_bytes());
     delete_keyspace(schema, keyspace, timestamp, now_in_seconds, &mut mutation);

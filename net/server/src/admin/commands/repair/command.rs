@@ -95,8 +95,8 @@ pub(crate) async fn repair_own(node: &NodeState, keyspace: &str, own: OwnRepair)
     keyspace_repaired(&node.shard, &node.repairs, &RepairCommand::default(), keyspace, &options).await
 }
 
-/// Repairs a keyspace: its tables that follow the ring with one command, each of those with tablets with one of its own,
-/// because the ranges of each are others. Fails with what nodetool prints as its error.
+/// Repairs a keyspace: its tables that follow the ring with one command, each of those with tablets with one of its
+/// own, because the ranges of each are others. Fails with what nodetool prints as its error.
 async fn keyspace_repaired(
     shard: &Shard,
     commands: &RepairCommands,
@@ -191,8 +191,8 @@ struct Scope {
 }
 
 impl<'a> Run<'a> {
-    /// Repairs the tables of a keyspace that follow the ring, or one that has tablets. Fails with what nodetool prints as
-    /// its error.
+    /// Repairs the tables of a keyspace that follow the ring, or one that has tablets. Fails with what nodetool prints
+    /// as its error.
     async fn group(
         shard: &'a Shard,
         commands: &RepairCommands,
