@@ -131,6 +131,27 @@ fn a_node_that_replaces_another_has_its_tablets() {
     });
 }
 
+/// The same key of two tables is on different nodes.
+#[test]
+fn a_batch_of_several_tables_reaches_the_replicas_of_each() {
+    let mut sim = filled(69, &[ONE, TWO, THREE], 1);
+    run(&mut sim, || async {
+        let mut client = client(TWO).await;
+        query(&mut client, "CREATE TABLE k.u (a int PRIMARY KEY, b int) WITH tablets = {'min_tablet_count': 32}").await;
+        for (key, kind) in (0..ROWS).zip(["UNLOGGED ", ""].iter().cycle()) {
+            let rows =
+                format!("INSERT INTO k.t (a, b) VALUES ({key}, {key}) INSERT INTO k.u (a, b) VALUES ({key}, {key})");
+            query(&mut client, &format!("BEGIN {kind}BATCH {rows} APPLY BATCH")).await;
+        }
+        for key in 0..ROWS {
+            for table in ["t", "u"] {
+                let found = query(&mut client, &format!("SELECT b FROM k.{table} WHERE a = {key}")).await;
+                assert_eq!(found.rows.len(), 1, "key {key} of {table}");
+            }
+        }
+    });
+}
+
 #[test]
 fn replication_of_tablets_changes() {
     let mut sim = filled(63, &[ONE, TWO, THREE], 1);

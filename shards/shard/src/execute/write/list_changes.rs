@@ -75,7 +75,7 @@ impl ListChange {
         let values = Values::in_order(&bound);
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
-        let group = mutations.group(shard.partitioner(), table, key, 0);
+        let group = mutations.group(shard, table, key, 0);
         let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());

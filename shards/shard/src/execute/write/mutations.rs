@@ -1,7 +1,8 @@
 //! Building mutations: the bound values of INSERT, UPDATE and DELETE become one mutation per partition key.
 //!
 //! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
-//! so that they are applied together.
+//! so that they are applied together; but those of a table with tablets into one of their own, because other tables have
+//! other replicas.
 
 use super::cells::Cells;
 use crate::coordinator::write::Routed;
@@ -19,16 +20,16 @@ use model::key::KEY_BYTES_MAX;
 use model::mutation::{CLUSTERING_BYTES_MAX, Clustering, ClusteringBound, MUTATION_BYTES_MAX, push_clustering};
 use model::row::{Deletion, Liveness, RowBuilder};
 use model::schema::Layout;
-use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Partitioner, Table, TableId};
+use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
 use std::sync::Arc;
 
 /// Mutations under construction, one per keyspace and key.
 #[derive(Default)]
 pub(crate) struct Mutations {
     groups: Vec<Group>,
-    /// For batches: indexes into `groups` by keyspace and key. A single statement does not need them, as its keys
-    /// differ.
-    index: Option<HashMap<(String, Vec<u8>), usize>>,
+    /// For batches: indexes into `groups` by keyspace and key, and by the table if it has tablets. A single statement
+    /// does not need them, as its keys differ.
+    index: Option<HashMap<(String, Option<TableId>, Vec<u8>), usize>>,
 }
 
 /// The mutation of one key under construction.
@@ -72,14 +73,13 @@ impl Mutations {
         let table = &*modify.table;
         let keys = Keys::of(shard, table, &modify.keys, values)?;
         let has_keys = keys.iter().next().is_some();
-        let partitioner = shard.partitioner();
         let change = Change::of(shard, modify, values, when, has_keys)?;
         if modify.is_virtual {
             return change.of_virtual(table);
         }
         let room = change.room();
         for key in keys.iter() {
-            let group = self.group(partitioner, &modify.table, key, room);
+            let group = self.group(shard, &modify.table, key, room);
             change.apply(group, table, modify.kind, when);
             if group.builder.len() > MUTATION_BYTES_MAX {
                 return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
@@ -89,20 +89,17 @@ impl Mutations {
     }
 
     /// The mutation of a key; `room` is an estimate of its bytes, see [`MutationBuilder::with_room`].
-    pub(super) fn group(
-        &mut self,
-        partitioner: Partitioner,
-        table: &Arc<Table>,
-        key: &[u8],
-        room: usize,
-    ) -> &mut Group {
+    pub(super) fn group(&mut self, shard: &Shard, table: &Arc<Table>, key: &[u8], room: usize) -> &mut Group {
         let next = self.groups.len();
         let at = match &mut self.index {
-            Some(index) => *index.entry((table.keyspace.clone(), key.to_vec())).or_insert(next),
+            Some(index) => {
+                let alone = shard.placement().tablets(table.id).map(|_| table.id);
+                *index.entry((table.keyspace.clone(), alone, key.to_vec())).or_insert(next)
+            }
             None => next,
         };
         if at == next {
-            let builder = MutationBuilder::with_room(partitioner, key, room);
+            let builder = MutationBuilder::with_room(shard.partitioner(), key, room);
             let indexed = Vec::new();
             self.groups.push(Group { table: table.clone(), current: None, indexed, builder });
         }
