@@ -4,10 +4,11 @@
 use super::leaving::RingError;
 use super::tablet_balance::move_tablets;
 use crate::operations::tablet_figures;
-use crate::shard_state::Shard;
+use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected};
 use cluster::tablets::{TabletChange, TabletMap, TabletsUpdate};
-use model::Table;
+use model::{Table, TableId};
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::time::Duration;
 use uuid::Uuid;
@@ -31,29 +32,32 @@ pub struct ShownTablet {
 }
 
 impl Shard {
-    /// The tablets of a table, in the order of their tokens; none if it has none.
+    /// The tablets of all tables that have some, in the order of their tokens.
     ///
     /// # Errors
     /// The node stops.
-    pub async fn shown_tablets(&self, table: &Table) -> Result<Vec<ShownTablet>, RingError> {
+    pub async fn shown_tablets(&self) -> Result<BTreeMap<TableId, Vec<ShownTablet>>, RingError> {
         let metadata = self.metadata().current();
-        let Some(map) = metadata.tablets.get(&table.id.0) else { return Ok(Vec::new()) };
         let figures = tablet_figures::gather(self).await;
         let figures = figures.map_err(|failure| RingError::Failed(failure.text.to_string()))?;
-        let bytes = |at: usize| figures.get(&table.id.0).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
         let addresses = |nodes: &[Uuid]| {
             let members = nodes.iter().filter_map(|node| metadata.members.get(node));
             members.map(|member| member.address.ip()).collect()
         };
-        let mut after = i64::MIN;
-        let mut shown = Vec::with_capacity(map.tablets.len());
-        for (at, tablet) in map.tablets.iter().enumerate() {
-            let until = tablet.until.unwrap_or(i64::MAX);
-            let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
-            shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
-            after = until;
+        let mut all = BTreeMap::new();
+        for (id, map) in &metadata.tablets {
+            let bytes = |at: usize| figures.get(id).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
+            let mut after = i64::MIN;
+            let mut shown = Vec::with_capacity(map.tablets.len());
+            for (at, tablet) in map.tablets.iter().enumerate() {
+                let until = tablet.until.unwrap_or(i64::MAX);
+                let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
+                shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
+                after = until;
+            }
+            all.insert(TableId(*id), shown);
         }
-        Ok(shown)
+        Ok(all)
     }
 
     /// Cuts the tablet that has a token in two, of which the first ends with the token.
@@ -118,7 +122,7 @@ impl Shard {
         let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
         match self.metadata().propose(&command, deadline).await {
             Ok(_) => Ok(()),
-            Err(crate::shard_state::ProposalError::Rejected(Rejected::Tablets(error))) => {
+            Err(ProposalError::Rejected(Rejected::Tablets(error))) => {
                 Err(RingError::Unsupported(format!("It cannot be done: {error}.")))
             }
             Err(error) => Err(error.into()),

@@ -465,8 +465,8 @@ fn hints_are_sent_no_faster_than_allowed() {
     assert_eq!(rows(&mut world, 2, "t", 0..40), 40, "without a limit");
 }
 
-/// The write is planned again once this node knows what the replicas know. If it does not learn that in time, they are to
-/// get the mutation later.
+/// The write is planned again once this node knows what the replicas know. If it does not learn that in time, they are
+/// to get the mutation later.
 #[test]
 fn what_moved_while_a_coordinator_did_not_know_gets_there_later() {
     let mut world = World::start(&[1, 1, 1], often);

@@ -1,8 +1,8 @@
 //! Building mutations: the bound values of INSERT, UPDATE and DELETE become one mutation per partition key.
 //!
 //! Invariants: all mutations of a request have one timestamp; changes of one key in one keyspace go into one mutation,
-//! so that they are applied together; but those of a table with tablets into one of their own, because other tables have
-//! other replicas.
+//! so that they are applied together; but those of a table with tablets into one of their own, because other tables
+//! have other replicas.
 
 use super::cells::Cells;
 use crate::coordinator::write::Routed;
