@@ -4,7 +4,7 @@ use sim::clusters::{Planted, run_replicated, run_replicated_planted};
 
 #[test]
 fn replicated_tables_keep_what_they_acknowledged() {
-    let reports: Vec<_> = (0..3).map(run_replicated).collect();
+    let reports: Vec<_> = [0, 2, 4].into_iter().map(run_replicated).collect();
     for report in &reports {
         assert!(report.violation.is_none(), "{report:#?}");
         assert!(report.reads_checked > 0 && report.decisions > 0, "{report:#?}");

