@@ -1,5 +1,5 @@
-//! Runs a few seeds of clusters whose tables are cut into tablets: the smallest one, and those in which a batch of several
-//! tables once went to the replicas of the first.
+//! Runs a few seeds of clusters whose tables are cut into tablets, those among them in which a batch of several tables
+//! would go to the replicas of the first if it was not taken apart.
 
 use sim::clusters::run_tablets;
 

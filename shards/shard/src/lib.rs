@@ -68,9 +68,9 @@ pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
 pub use metadata::leaving::{AbortedOperation, AgreementStatus, RingError};
 pub use metadata::moving::RebuildRequest;
-pub use metadata::tablet_requests::ShownTablet;
 pub use model::access::Cidr;
 pub use operations::hints::PendingHints;
+pub use operations::tablet_figures::ShownTablet;
 pub use operations::{compaction_history, imports, snapshots};
 pub use planning::facts::{StatementFacts, statement_facts};
 pub use ports::{

@@ -1,65 +1,19 @@
-//! What operators ask for about tablets: to see them, and to split, merge and move them by hand. To be called on shard
+//! What operators ask for about tablets: to split, merge and move them by hand. To be called on shard
 //! 0.
 
 use super::leaving::RingError;
 use super::tablet_balance::move_tablets;
-use crate::operations::tablet_figures;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected};
 use cluster::tablets::{TabletChange, TabletMap, TabletsUpdate};
-use model::{Table, TableId};
-use std::collections::BTreeMap;
+use model::Table;
 use std::net::IpAddr;
 use std::time::Duration;
-use uuid::Uuid;
 
 /// How long the cluster may take to agree.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// A tablet as operators see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct ShownTablet {
-    /// The token before its first.
-    pub after: i64,
-    /// Its last token.
-    pub until: i64,
-    /// The addresses of its replicas.
-    pub replicas: Vec<IpAddr>,
-    /// The addresses of its replicas to be, while it moves.
-    pub goal: Option<Vec<IpAddr>>,
-    /// What it takes on the disk of the largest of its replicas.
-    pub bytes: u64,
-}
-
 impl Shard {
-    /// The tablets of all tables that have some, in the order of their tokens.
-    ///
-    /// # Errors
-    /// The node stops.
-    pub async fn shown_tablets(&self) -> Result<BTreeMap<TableId, Vec<ShownTablet>>, RingError> {
-        let metadata = self.metadata().current();
-        let figures = tablet_figures::gather(self).await;
-        let figures = figures.map_err(|failure| RingError::Failed(failure.text.to_string()))?;
-        let addresses = |nodes: &[Uuid]| {
-            let members = nodes.iter().filter_map(|node| metadata.members.get(node));
-            members.map(|member| member.address.ip()).collect()
-        };
-        let mut all = BTreeMap::new();
-        for (id, map) in &metadata.tablets {
-            let bytes = |at: usize| figures.get(id).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
-            let mut after = i64::MIN;
-            let mut shown = Vec::with_capacity(map.tablets.len());
-            for (at, tablet) in map.tablets.iter().enumerate() {
-                let until = tablet.until.unwrap_or(i64::MAX);
-                let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
-                shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
-                after = until;
-            }
-            all.insert(TableId(*id), shown);
-        }
-        Ok(all)
-    }
-
     /// Cuts the tablet that has a token in two, of which the first ends with the token.
     ///
     /// # Errors

@@ -20,7 +20,9 @@ use model::{Failure, RingToken, TableId, TokenRange};
 use runtime::sync::join_all;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How long a node may take to report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -155,10 +157,53 @@ fn half(ends: &[i64], sizes: &[u64]) -> Option<i64> {
     candidates.iter().min().map(|(_, end)| *end)
 }
 
+/// A tablet as operators see it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ShownTablet {
+    /// The token before its first.
+    pub after: i64,
+    /// Its last token.
+    pub until: i64,
+    /// The addresses of its replicas.
+    pub replicas: Vec<IpAddr>,
+    /// The addresses of its replicas to be, while it moves.
+    pub goal: Option<Vec<IpAddr>>,
+    /// What it takes on the disk of the largest of its replicas.
+    pub bytes: u64,
+}
+
+impl Shard {
+    /// The tablets of all tables that have some, in the order of their tokens.
+    ///
+    /// # Errors
+    /// The node stops.
+    pub async fn shown_tablets(&self) -> Result<BTreeMap<TableId, Vec<ShownTablet>>, Failure> {
+        let metadata = self.metadata().current();
+        let figures = gather(self).await?;
+        let addresses = |nodes: &[Uuid]| {
+            let members = nodes.iter().filter_map(|node| metadata.members.get(node));
+            members.map(|member| member.address.ip()).collect()
+        };
+        let mut all = BTreeMap::new();
+        for (id, map) in &metadata.tablets {
+            let bytes = |at: usize| figures.get(id).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
+            let mut after = i64::MIN;
+            let mut shown = Vec::with_capacity(map.tablets.len());
+            for (at, tablet) in map.tablets.iter().enumerate() {
+                let until = tablet.until.unwrap_or(i64::MAX);
+                let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
+                shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
+                after = until;
+            }
+            all.insert(TableId(*id), shown);
+        }
+        Ok(all)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use uuid::Uuid;
 
     #[test]
     fn bytes_of_reports_stay() {

@@ -3,7 +3,6 @@
 
 use super::VirtualRows;
 use super::contents::text;
-use crate::metadata::leaving::RingError;
 use crate::shard_state::Shard;
 use model::Failure;
 use model::value::push_element;
@@ -14,9 +13,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
     if shard.metadata().current().tablets.is_empty() {
         return Ok(());
     }
-    let all = shard.shown_tablets().await.map_err(|error| match error {
-        RingError::Unsupported(text) | RingError::Failed(text) => Failure::server(text),
-    })?;
+    let all = shard.shown_tablets().await?;
     let schema = shard.schema();
     let addresses = |nodes: &[IpAddr]| {
         let mut list = (nodes.len() as i32).to_be_bytes().to_vec();

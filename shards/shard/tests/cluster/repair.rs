@@ -50,7 +50,7 @@ fn replicas_that_missed_writes_become_equal_to_the_others() {
     assert!(before[0] != before[1] && before[1] != before[2]);
     let found = repair(&mut world, 0, "t", RepairAction::Preview).expect("previewed");
     assert_eq!((found.differing, found.mutations), (60, 0));
-    // A partition that differs is a leaf of its own here. The others are in the order of the topology, by their host ids.
+    // A partition that differs is a leaf of its own here. The others are in the order of their host ids.
     let pairs: Vec<((usize, usize), u64)> = found.out_of_sync.into_iter().collect();
     let [(_, one), (_, other), ((1, 2), between)] = pairs[..] else { panic!("{pairs:?}") };
     assert_eq!((one.min(other), one.max(other), between), (40, 60, 20));

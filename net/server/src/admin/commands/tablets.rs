@@ -23,7 +23,7 @@ pub(crate) async fn show(node: &NodeState, request: &Request, out: &mut String) 
     let mut shown = TextTable::new(2);
     shown.row(["Keyspace", "Table", "After", "Last token", "Size", "Replicas", "Moves to"].map(str::to_owned).to_vec());
     let addresses = |nodes: &[IpAddr]| nodes.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",");
-    let all = node.shard.shown_tablets().await.map_err(failed)?;
+    let all = node.shard.shown_tablets().await?;
     for known in tables.filter(|known| table.is_none_or(|name| *name == known.name)) {
         for tablet in all.get(&known.id).into_iter().flatten() {
             shown.row(vec![
