@@ -464,28 +464,3 @@ fn hints_are_sent_no_faster_than_allowed() {
     world.wait(DELIVERY);
     assert_eq!(rows(&mut world, 2, "t", 0..40), 40, "without a limit");
 }
-
-/// The write is planned again once this node knows what the replicas know. If it does not learn that in time, they are
-/// to get the mutation later.
-#[test]
-fn what_moved_while_a_coordinator_did_not_know_gets_there_later() {
-    let mut world = World::start(&[1, 1, 1], often);
-    world.everywhere("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}");
-    world.everywhere(SCHEMA[1]);
-    // Everything belongs to node 2, and then to node 1.
-    let before = world.members_at([i64::MIN + 1, i64::MIN + 2, i64::MAX]);
-    let after = world.members_at([i64::MIN + 1, i64::MAX, 5 - i64::MAX]);
-    world.switch(&[0, 1, 2], before);
-    world.announce(&[0, 1, 2]);
-    world.switch(&[1, 2], after.clone());
-    let failure = world.query(0, 0, &insert("t", 7, Consistency::One)).expect_err("node 2 has it no more");
-    assert_eq!(failure.code, ErrorCode::WriteTimeout);
-    world.switch(&[0], after);
-    // A delivery that found that they moved may have to wait for its next turn.
-    let mut waits = 0;
-    while rows(&mut world, 1, "t", 7..8) == 0 && waits < 100 {
-        world.wait(DELIVERY);
-        waits += 1;
-    }
-    assert_eq!([0, 1, 2].map(|node| rows(&mut world, node, "t", 7..8)), [0, 1, 0]);
-}
