@@ -1,8 +1,12 @@
 //! Requests and responses: encoded and decoded again, Cassandra's own bytes, mutated bodies.
 
+#[path = "messages/mutated.rs"]
+mod mutated;
+#[path = "messages/types.rs"]
+mod types;
+
 use model::failure::{Detail, FailureReason};
 use model::tablets::TabletRoute;
-use model::types::Component;
 use model::value::BoundValue;
 use model::{
     BatchEntry, BatchKind, BatchStatement, ColumnSpec, Consistency, CqlType, ErrorCode, Failure, QueryParameters,
@@ -390,84 +394,6 @@ fn warnings_are_sent_from_version_4_on() {
     }
 }
 
-fn frozen(cql_type: CqlType) -> Box<CqlType> {
-    Box::new(cql_type)
-}
-
-fn all_types() -> Vec<CqlType> {
-    use CqlType::*;
-    let component = |cql_type| Component { cql_type, reversed: true };
-    let composite = Composite(vec![component(Int), Component { cql_type: Text, reversed: false }]);
-    vec![
-        Ascii,
-        Bigint,
-        Blob,
-        Boolean,
-        Counter,
-        Date,
-        Decimal,
-        Double,
-        Duration,
-        Float,
-        Inet,
-        Int,
-        Smallint,
-        Text,
-        Time,
-        Timestamp,
-        Timeuuid,
-        Tinyint,
-        Uuid,
-        Varint,
-        List { element: frozen(Duration), frozen: false },
-        Set { element: frozen(Date), frozen: false },
-        Map { key: frozen(Text), value: frozen(List { element: frozen(Int), frozen: false }), frozen: false },
-        Tuple(vec![Int, Tuple(vec![Text]), Duration]),
-        LexicalUuid,
-        List { element: Box::new(composite.clone()), frozen: false },
-        CqlType::dynamic_composite(vec![(b's', component(composite)), (b'i', component(Int))]),
-    ]
-}
-
-#[test]
-fn every_type_comes_back_in_every_version() {
-    let types = all_types();
-    for version in VERSIONS {
-        let columns = columns_of(&types);
-        let rows =
-            response::Rows { skip_metadata: false, new_metadata_id: None, paging_state: None, count: 0, bytes: &[] };
-        let answer = answer(version, |out, to| response::rows(out, to, &[], &rows, &columns));
-        let client::Response::Rows(rows) = answer.response else { panic!("rows") };
-        let back = rows.columns.into_iter().map(|column| column.cql_type).collect::<Vec<_>>();
-        assert_eq!(back, types, "{version}");
-    }
-}
-
-#[test]
-fn composite_types_are_sent_as_classes() {
-    let (composite, _) = CqlType::parse_class("CompositeType(Int32Type,ReversedType(UTF8Type))").expect("a class");
-    let mut out = Vec::new();
-    wire::metadata::put_type(&mut out, Version::V5, &CqlType::List { element: composite.into(), frozen: false });
-    let class = "org.apache.cassandra.db.marshal.CompositeType(org.apache.cassandra.db.marshal.Int32Type,\
-                 org.apache.cassandra.db.marshal.ReversedType(org.apache.cassandra.db.marshal.UTF8Type))";
-    assert_eq!(out, [&[0, 0x20, 0, 0][..], &(class.len() as u16).to_be_bytes(), class.as_bytes()].concat());
-}
-
-#[test]
-fn duration_has_an_id_of_its_own_only_in_version_5() {
-    let bytes = |version, cql_type: &CqlType| {
-        let mut out = Vec::new();
-        wire::metadata::put_type(&mut out, version, cql_type);
-        out
-    };
-    let class = b"\0\0\0\x2eorg.apache.cassandra.db.marshal.DurationType";
-    assert_eq!(bytes(Version::V4, &CqlType::Duration)[4..], class[4..]);
-    assert_eq!(bytes(Version::V4, &CqlType::Duration)[..2], [0, 0]);
-    assert_eq!(bytes(Version::V5, &CqlType::Duration), [0, 0x15]);
-    assert_eq!(bytes(Version::V4, &CqlType::Date), [0, 0x11]);
-    assert_eq!(bytes(Version::V3, &CqlType::Date)[..2], [0, 0]);
-}
-
 fn column(keyspace: &str, table: &str, name: &str, cql_type: CqlType) -> ColumnSpec {
     ColumnSpec { keyspace: keyspace.into(), table: table.into(), name: name.into(), cql_type, class: None }
 }
@@ -605,91 +531,6 @@ fn events_about_nodes() {
         let address = "[::1]:19042".parse().expect("an address");
         let event = answer(Version::V5, |out, _| response::node_event(out, Version::V5, kind, change, address));
         assert_eq!(event.response, client::Response::NodeEvent(kind, change.into(), address));
-    }
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 % n.max(1) as u64) as usize
-    }
-
-    fn mutate(&mut self, bytes: &mut Vec<u8>) {
-        for _ in 0..1 + self.below(3) {
-            if bytes.is_empty() {
-                return;
-            }
-            let at = self.below(bytes.len());
-            match self.below(5) {
-                0 => bytes[at] ^= 1 << self.below(8),
-                1 => bytes[at] = [0, 1, 0x7F, 0x80, 0xFF][self.below(5)],
-                2 => drop(bytes.drain(at..(at + 1 + self.below(4)).min(bytes.len()))),
-                3 => bytes.truncate(at),
-                _ => bytes.insert(at, self.below(256) as u8),
-            }
-        }
-    }
-}
-
-/// O5: a request's body is read or refused, whatever it holds, in any version and as any opcode.
-#[test]
-fn o5_mutated_requests_never_panic() {
-    let mut random = Random(0xA5A5_5A5A);
-    for version in VERSIONS {
-        for request in samples(version) {
-            let envelope = encoded(version, &request);
-            for cut in 0..envelope.body.len() {
-                let _ = Request::decode(version, envelope.header.opcode, 0, &envelope.body[..cut]);
-            }
-            for _ in 0..1500 {
-                let mut body = envelope.body.to_vec();
-                random.mutate(&mut body);
-                let version = VERSIONS[random.below(3)];
-                let opcode = Opcode::from_byte(random.below(17) as u8).expect("known");
-                let flags = random.below(256) as u8;
-                for (opcode, flags) in [(envelope.header.opcode, 0), (opcode, flags)] {
-                    if let Ok(request) = Request::decode(version, opcode, flags, &body) {
-                        let mut out = Vec::new();
-                        put_request(&mut out, version, 1, &request);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// The client's direction is for tests, but a load tool must not crash over a server's bytes either.
-#[test]
-fn mutated_responses_never_panic() {
-    let types = all_types();
-    let columns = columns_of(&types);
-    let rows = response::Rows {
-        skip_metadata: false,
-        new_metadata_id: Some(b"id"),
-        paging_state: Some(b"state"),
-        count: 1,
-        bytes: &[0xFF; 4 * 24],
-    };
-    let prepared = response::Prepared { id: b"id", result_metadata_id: b"id", partition_key_markers: &[1, 0] };
-    let options: [(&str, &[&str]); 2] = [("COMPRESSION", &[]), ("A", &["b", "c"])];
-    let to = To::new(Version::V5, 1);
-    let mut corpus = vec![Vec::new(); 4];
-    response::rows(&mut corpus[0], to, &["w".into()], &rows, &columns);
-    response::prepared(&mut corpus[1], to, &[], &prepared, &columns, Some(&columns));
-    response::supported(&mut corpus[2], to, &options);
-    response::error(&mut corpus[3], to, &[], &Failure::invalid("x"));
-    let mut random = Random(0x1234_5678);
-    for round in 0..8000 {
-        let mut bytes = corpus[round % 4].clone();
-        let mut body = bytes.split_off(HEADER_BYTES);
-        random.mutate(&mut body);
-        bytes[5..9].copy_from_slice(&(body.len() as u32).to_be_bytes());
-        bytes.extend(body);
-        let _ = Answer::decode(&only(&bytes, Decoder::client()));
     }
 }
 

@@ -32,11 +32,12 @@ struct Shown {
     last: i64,
     replicas: Vec<String>,
     is_moving: bool,
+    bytes: i64,
 }
 
 async fn tablets(through: NodeId) -> Vec<Shown> {
     let mut client = client(through).await;
-    let text = "SELECT end_token, replicas, goal FROM system_views.tablets WHERE keyspace_name = 'k' AND \
+    let text = "SELECT end_token, replicas, goal, bytes FROM system_views.tablets WHERE keyspace_name = 'k' AND \
                 table_name = 't' ALLOW FILTERING";
     let rows = query(&mut client, text).await.rows;
     let list = |bytes: &[u8]| -> Vec<String> {
@@ -47,6 +48,7 @@ async fn tablets(through: NodeId) -> Vec<Shown> {
         last: bigint(row, 0),
         replicas: list(row[1].as_deref().expect("replicas")),
         is_moving: row[2].is_some(),
+        bytes: bigint(row, 3),
     };
     rows.iter().map(tablet).collect()
 }
@@ -204,11 +206,11 @@ fn tablets_that_are_too_large_are_split() {
         for node in [ONE, TWO] {
             tool(node, "flush", &[], &["k"]).await;
         }
-        let split = settled(ONE, |tablets| tablets.len() >= 7).await;
+        let is_small = |tablet: &Shown| (1..=64 << 10).contains(&tablet.bytes);
+        let split = settled(ONE, |tablets| tablets.len() >= 7 && tablets.iter().all(is_small)).await;
         assert!(split.iter().zip(&split[1..]).all(|(one, next)| one.last < next.last), "{split:?}");
         // They are of about the same size, so there is an end to it.
-        runtime::sleep(Duration::from_secs(60)).await;
-        assert!(tablets(ONE).await.len() <= 16);
+        assert!(split.len() <= 16, "{split:?}");
         assert_eq!(shown(TWO, Consistency::All).await, all());
     });
 }

@@ -280,11 +280,6 @@ impl KeyspacePlacement {
         &self.topology
     }
 
-    /// Whether these are the tablets of one table; else they are ranges of the ring.
-    pub fn is_by_tablets(&self) -> bool {
-        self.is_by_tablets
-    }
-
     /// What each consistency level needs.
     pub fn levels(&self) -> &Levels {
         &self.levels
@@ -317,6 +312,19 @@ impl KeyspacePlacement {
     /// the ring comes as two.
     pub fn ranges(&self, limits: &TokenRange) -> impl Iterator<Item = RingRange<'_>> {
         self.ranges.overlapping(limits)
+    }
+
+    /// The ranges as operators see them, each with the token before it and its last one: those that end at the tokens of
+    /// the ring, of which the first goes around its end, or tablets, of which neighbours with the same replicas are one.
+    pub fn listed(&self) -> Vec<(RingToken, RingToken)> {
+        if self.is_by_tablets {
+            let token = |token: Option<&RingToken>, none: i64| token.cloned().unwrap_or(RingToken::Murmur3(none));
+            let ranges = self.ranges(&TokenRange::FULL);
+            return ranges.map(|range| (token(range.after, i64::MIN), token(range.until, i64::MAX))).collect();
+        }
+        let ring = self.topology.ring();
+        let before = |at: usize| ring[at.checked_sub(1).unwrap_or(ring.len() - 1)].0.clone();
+        ring.iter().enumerate().map(|(at, (end, _))| (before(at), end.clone())).collect()
     }
 
     /// The part of the ring that each node has replicas of, 0 to 1.

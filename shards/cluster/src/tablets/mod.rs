@@ -28,7 +28,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 /// Most tablets of a table.
-pub const TABLETS_MAX: usize = 1 << 16;
+pub const TABLETS_MAX: usize = model::tablets::TABLETS_MAX as usize;
 
 /// The tablets of one table.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

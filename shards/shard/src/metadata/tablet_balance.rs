@@ -31,6 +31,7 @@ const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Splits, merges and moves tablets while this node leads, until it stops.
 pub(crate) async fn keep(shard: Shard) {
     while !shard.store().is_closing() {
+        shard.metadata().wait_until(|metadata| !metadata.tablets.is_empty()).await;
         runtime::sleep(PERIOD).await;
         let leads = shard.metadata().group().is_some_and(|group| group.leader() == Some(shard.host_id()));
         let metadata = shard.metadata().current();

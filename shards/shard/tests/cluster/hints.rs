@@ -464,3 +464,25 @@ fn hints_are_sent_no_faster_than_allowed() {
     world.wait(DELIVERY);
     assert_eq!(rows(&mut world, 2, "t", 0..40), 40, "without a limit");
 }
+
+/// A write is planned again once its coordinator knows what a replica knows that has the data no more. If it does not
+/// learn that in time, the mutation is kept, and goes to those that have the data then.
+#[test]
+fn what_moved_while_a_coordinator_did_not_know_gets_there_later() {
+    let mut world = World::start(&[1, 1, 1], often);
+    world.everywhere("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}");
+    world.everywhere(SCHEMA[1]);
+    // Everything belongs to nodes 2 and 0, and then to nodes 1 and 0.
+    let before = world.members_at([i64::MIN + 1, i64::MIN + 2, i64::MAX]);
+    let after = world.members_at([i64::MIN + 1, i64::MAX, 5 - i64::MAX]);
+    world.switch(&[0, 1, 2], before);
+    world.announce(&[0, 1, 2]);
+    world.switch(&[1, 2], after.clone());
+    let failure = world.query(0, 0, &insert("t", 7, Consistency::Quorum)).expect_err("node 2 has it no more");
+    assert_eq!(failure.code, ErrorCode::WriteTimeout);
+    // The same epoch.
+    world.epoch -= 1;
+    world.switch(&[0], after);
+    world.wait(DELIVERY);
+    assert_eq!([0, 1, 2].map(|node| rows(&mut world, node, "t", 7..8)), [1, 1, 0]);
+}

@@ -8,6 +8,13 @@ const OF_A_NODE: &[Choice] = &[
     Choice { names: &["--ip"], value: Some("ip"), about: "IP address" },
 ];
 
+/// Of commands about the tablet of a table that has a token.
+const TOKEN_OF_TABLE: Arguments = Arguments {
+    synopsis: "<keyspace> <table> <token>",
+    title: "<keyspace> <table> <token>",
+    about: "The keyspace, the table and the token",
+};
+
 pub(super) const COMMANDS: &[Command] = &[
     Command {
         name: "abortbootstrap",
@@ -74,22 +81,14 @@ pub(super) const COMMANDS: &[Command] = &[
         name: "splittablet",
         about: "Cut the tablet that has a token in two, of which the first ends with the token",
         options: &[],
-        arguments: Some(Arguments {
-            synopsis: "<keyspace> <table> <token>",
-            title: "<keyspace> <table> <token>",
-            about: "The keyspace, the table and the token",
-        }),
+        arguments: Some(TOKEN_OF_TABLE),
         arguments_max: 3,
     },
     Command {
         name: "mergetablets",
         about: "Make one of the tablet that has a token and the one after it",
         options: &[],
-        arguments: Some(Arguments {
-            synopsis: "<keyspace> <table> <token>",
-            title: "<keyspace> <table> <token>",
-            about: "The keyspace, the table and the token",
-        }),
+        arguments: Some(TOKEN_OF_TABLE),
         arguments_max: 3,
     },
     Command {

@@ -5,9 +5,8 @@ use super::table_names::keyspaces;
 use crate::admin::error::{CommandError, usage};
 use crate::admin::protocol::Request;
 use crate::node_state::NodeState;
-use cluster::placement::KeyspacePlacement;
 use cluster::topology::{NodeIndex, Topology};
-use model::{Keyspace, RingToken, TokenRange};
+use model::Keyspace;
 use std::fmt::Write;
 use std::sync::Arc;
 
@@ -35,7 +34,7 @@ pub(crate) fn describe_ring(node: &NodeState, request: &Request, out: &mut Strin
     };
     let Some(placed) = placed else { return Ok(()) };
     let metadata = node.shard.cluster_metadata();
-    for (start, end) in parts(topology, placed) {
+    for (start, end) in placed.listed() {
         let nodes = placed.nodes_of(&end);
         let clients = |at: &NodeIndex| {
             let node = topology.node(*at);
@@ -58,18 +57,6 @@ pub(crate) fn describe_ring(node: &NodeState, request: &Request, out: &mut Strin
         );
     }
     Ok(())
-}
-
-/// The ranges of the ring, or all tablets with the same replicas: the token before each, and its last.
-fn parts(topology: &Topology, placed: &KeyspacePlacement) -> Vec<(RingToken, RingToken)> {
-    if placed.is_by_tablets() {
-        let token = |token: Option<&RingToken>, none: i64| token.cloned().unwrap_or(RingToken::Murmur3(none));
-        let ranges = placed.ranges(&TokenRange::FULL);
-        return ranges.map(|range| (token(range.after, i64::MIN), token(range.until, i64::MAX))).collect();
-    }
-    let ring = topology.ring();
-    let before = |at: usize| ring[at.checked_sub(1).unwrap_or(ring.len() - 1)].0.clone();
-    ring.iter().enumerate().map(|(at, (end, _))| (before(at), end.clone())).collect()
 }
 
 /// `getendpoints`: the replicas of a partition.

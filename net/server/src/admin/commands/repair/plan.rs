@@ -108,21 +108,12 @@ pub(super) fn ranges(topology: &Topology, placed: &KeyspacePlacement, options: &
         let mut counted = nodes.iter().filter(|node| !is_local || topology.data_center_of(**node) == center);
         counted.next() == Some(&topology.here())
     };
-    all(topology, placed).into_iter().filter(is_asked).collect()
+    all(placed).into_iter().filter(is_asked).collect()
 }
 
-/// All ranges of the ring, or all tablets with the same replicas.
-fn all(topology: &Topology, placed: &KeyspacePlacement) -> Vec<RingPart> {
-    if placed.is_by_tablets() {
-        let start = RingToken::Murmur3(i64::MIN);
-        let end = |until: Option<&RingToken>| until.cloned().unwrap_or_else(|| start.clone());
-        let ranges = placed.ranges(&TokenRange::FULL);
-        return ranges.map(|range| RingPart { after: end(range.after), until: end(range.until) }).collect();
-    }
-    let ring = topology.ring();
-    let before = |at: usize| &ring[at.checked_sub(1).unwrap_or(ring.len() - 1)].0;
-    let part = |(at, (end, _)): (usize, &(RingToken, _))| RingPart { after: before(at).clone(), until: end.clone() };
-    ring.iter().enumerate().map(part).collect()
+/// All ranges of the ring, or of a table's tablets.
+fn all(placed: &KeyspacePlacement) -> Vec<RingPart> {
+    placed.listed().into_iter().map(|(after, until)| RingPart { after, until }).collect()
 }
 
 /// The sessions of a repair of `ranges`.
@@ -138,7 +129,7 @@ pub(super) fn sessions(
 ) -> Result<Vec<Session>, String> {
     let here = topology.here();
     let own: Vec<RingPart> =
-        all(topology, placed).into_iter().filter(|part| placed.nodes_of(&part.until).contains(&here)).collect();
+        all(placed).into_iter().filter(|part| placed.nodes_of(&part.until).contains(&here)).collect();
     let mut sessions: Vec<Session> = Vec::new();
     for range in ranges {
         let mut others: Vec<NodeIndex> = Vec::new();
