@@ -12,6 +12,8 @@ mod events;
 mod failures;
 #[path = "nodes/joining.rs"]
 mod joining;
+#[path = "nodes/managed.rs"]
+mod managed;
 #[path = "nodes/memory.rs"]
 mod memory;
 #[path = "../../wire/tests/sessions/records.rs"]

@@ -3,12 +3,15 @@
 //! 1. [`check_read`], [`check_write`] and [`check_conditional`] refuse levels that a kind of request cannot have.
 //! 2. [`Levels::required`] gives the number of answers for a level. It follows from the keyspace's replication factors,
 //!    not from the number of nodes.
+//!    In a keyspace of ManagedStrategy it follows from the number of replicas that the table has, and
+//!    [`Levels::required_by_write`] is a majority of them at least, whatever the level.
 //! 3. `Requirement::check_alive` fails as Unavailable if fewer replicas are alive.
 
 use crate::replication::Strategy;
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::Detail;
 use model::{Consistency, ErrorCode, Failure};
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// Fails for levels that reads cannot have.
@@ -107,6 +110,8 @@ pub struct Levels {
     here: DataCenter,
     /// The data centres that have replicas, if the strategy knows data centres.
     by_data_center: Option<Rc<[DataCenterQuorum]>>,
+    /// Whether the keyspace is one of ManagedStrategy.
+    is_managed: bool,
 }
 
 /// The majority of the replicas of one data centre.
@@ -125,26 +130,38 @@ impl Levels {
         let total = strategy.factor(topology.nodes().len());
         let here = topology.data_center_of(topology.here());
         let Strategy::NetworkTopology { factors } = strategy else {
-            return Levels { strategy_class, total, local: total, here, by_data_center: None };
+            return Levels { strategy_class, total, local: total, here, by_data_center: None, is_managed: false };
         };
+        Levels::in_data_centers(factors, strategy_class, topology)
+    }
+
+    /// The levels of a table whose keyspace is one of ManagedStrategy, and that has `factors` replicas now.
+    pub(crate) fn managed(factors: &BTreeMap<String, u32>, strategy_class: &str, topology: &Topology) -> Levels {
+        Levels { is_managed: true, ..Levels::in_data_centers(factors, strategy_class.into(), topology) }
+    }
+
+    fn in_data_centers(factors: &BTreeMap<String, u32>, strategy_class: Rc<str>, topology: &Topology) -> Levels {
+        let here = topology.data_center_of(topology.here());
+        let total = factors.values().copied().fold(0, u32::saturating_add);
         let local = factors.get(&topology.data_centers()[usize::from(here.0)]).copied().unwrap_or(0);
         let quorum = |(name, factor): (&String, &u32)| DataCenterQuorum {
             name: name.clone(),
             data_center: topology.data_center(name),
             quorum: majority(*factor),
         };
-        Levels { strategy_class, total, local, here, by_data_center: Some(factors.iter().map(quorum).collect()) }
+        let by_data_center = Some(factors.iter().map(quorum).collect());
+        Levels { strategy_class, total, local, here, by_data_center, is_managed: false }
     }
 
-    /// What `level` needs.
+    /// What `level` needs of a read.
     #[inline]
     pub fn required(&self, level: Consistency) -> Requirement {
         let (scope, block_for) = match level {
             // The coordinator itself may keep the write for replicas that are down.
             Consistency::Any | Consistency::One | Consistency::NodeLocal => (Scope::All, 1),
             Consistency::LocalOne => (Scope::Local, 1),
-            Consistency::Two => (Scope::All, 2),
-            Consistency::Three => (Scope::All, 3),
+            Consistency::Two => (Scope::All, self.at_most(2)),
+            Consistency::Three => (Scope::All, self.at_most(3)),
             Consistency::Quorum | Consistency::Serial => (Scope::All, majority(self.total)),
             Consistency::LocalQuorum | Consistency::LocalSerial => (Scope::Local, majority(self.local)),
             Consistency::EachQuorum => match &self.by_data_center {
@@ -154,6 +171,24 @@ impl Levels {
             Consistency::All => (Scope::All, self.total),
         };
         Requirement { level, block_for, scope, here: self.here }
+    }
+
+    /// As many answers as a level names; in a managed keyspace no more than there are replicas.
+    fn at_most(&self, named: u32) -> u32 {
+        if self.is_managed { named.min(self.total) } else { named }
+    }
+
+    /// What a write at `level` needs. In a managed keyspace a level below LOCAL_QUORUM needs what that one needs, so that
+    /// two of four replicas that are read are enough to see what was acknowledged. ANY stays what it is.
+    #[inline]
+    pub fn required_by_write(&self, level: Consistency) -> Requirement {
+        match level {
+            _ if !self.is_managed => self.required(level),
+            Consistency::Any | Consistency::EachQuorum | Consistency::All => self.required(level),
+            Consistency::Quorum | Consistency::Serial | Consistency::LocalSerial => self.required(level),
+            _ if self.local == 0 => Requirement { level, ..self.required(Consistency::Quorum) },
+            _ => Requirement { level, ..self.required(Consistency::LocalQuorum) },
+        }
     }
 
     /// What a read of one partition at `level` needs. At SERIAL it reads from a majority, as at QUORUM, once the rounds

@@ -144,3 +144,40 @@ fn levels_that_do_not_fit_are_invalid() {
     );
     assert_eq!(check_conditional(Serial, EachQuorum, &levels("NetworkTopologyStrategy")), Ok(()));
 }
+
+/// What a table of a managed keyspace with so many replicas needs, in a data centre of `local` of them and another one.
+fn managed(local: u32, far: u32) -> Levels {
+    let topology = topology(&[("dc1", "rack1", &[-9]), ("dc2", "rack1", &[9])], 1);
+    let factors = [("dc1", local), ("dc2", far)].map(|(name, factor)| (name.to_owned(), factor));
+    Levels::managed(&factors.into_iter().filter(|(_, factor)| *factor > 0).collect(), "", &topology)
+}
+
+#[test]
+fn managed_writes_need_a_majority_at_every_level() {
+    for (replicas, majority) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
+        let levels = managed(replicas, 0);
+        for level in [One, LocalOne, Two, Three, Quorum, LocalQuorum, EachQuorum] {
+            let required = levels.required_by_write(level);
+            assert_eq!((required.block_for, required.level), (majority, level), "{replicas} replicas");
+        }
+        assert_eq!(levels.required_by_write(All).block_for, replicas);
+        assert_eq!(levels.required_by_write(Any).block_for, 1);
+        let reads = [One, LocalOne, Two, Three, LocalQuorum].map(|level| levels.required(level).block_for);
+        assert_eq!(reads, [1, 1, replicas.min(2), replicas.min(3), majority]);
+        // Two replicas, or all, meet every majority.
+        assert!(majority + levels.required(Two).block_for > replicas);
+    }
+}
+
+#[test]
+fn managed_writes_need_a_majority_of_the_local_data_centre() {
+    let levels = managed(4, 4);
+    let needed = |level| {
+        let required = levels.required_by_write(level);
+        (required.block_for, required.scope == Scope::Local)
+    };
+    assert_eq!([One, Two, LocalQuorum].map(needed), [(3, true); 3]);
+    assert_eq!([Quorum, EachQuorum, All].map(needed), [(5, false), (6, false), (8, false)]);
+    let far = managed(0, 4).required_by_write(LocalOne);
+    assert_eq!((far.block_for, far.scope), (3, Scope::All), "no replica is here");
+}

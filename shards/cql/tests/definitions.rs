@@ -135,7 +135,7 @@ fn keyspaces_have_tablets_if_they_ask_for_them() {
             "CREATE KEYSPACE {name} WITH replication = {{'class': 'NetworkTopologyStrategy'}} AND tablets = {tablets}"
         )
     };
-    let tablets = |initial| Some(KeyspaceTablets { initial });
+    let tablets = |initial| Some(KeyspaceTablets { initial, is_managed: false });
     for (at, (written, expected)) in [
         ("{'enabled': true}", tablets(0)),
         ("{'enabled': 'TRUE', 'initial': '4'}", tablets(4)),
@@ -187,6 +187,33 @@ fn keyspaces_have_tablets_if_they_ask_for_them() {
 }
 
 #[test]
+fn a_managed_keyspace_is_one_with_tablets_and_four_replicas() {
+    let mut world = World::new();
+    let managed = Some(KeyspaceTablets { initial: 0, is_managed: true });
+    let create = "CREATE KEYSPACE m WITH replication = {'class': 'ManagedStrategy'}";
+    let applied = world.apply(create).expect("applies");
+    let text = "Your replication factor 4 for keyspace m is higher than the number of nodes 1 for datacenter datacenter1";
+    assert_eq!(applied.warnings, [text]);
+    world.run(create);
+    assert_eq!(world.schema.keyspace("m").expect("there").tablets, managed);
+    for refused in [
+        "CREATE KEYSPACE n WITH replication = {'class': 'ManagedStrategy'} AND tablets = {'enabled': false}",
+        "ALTER KEYSPACE m WITH tablets = {'enabled': false}",
+        "ALTER KEYSPACE k WITH replication = {'class': 'ManagedStrategy'}",
+    ] {
+        let text = world.failure(refused);
+        assert!(text.contains("ManagedStrategy needs tablets"), "{refused}: {text}");
+    }
+    world.run("ALTER KEYSPACE m WITH durable_writes = false");
+    assert_eq!(world.schema.keyspace("m").expect("there").tablets, managed);
+    world.run("ALTER KEYSPACE m WITH replication = {'class': 'NetworkTopologyStrategy', 'datacenter1': 1}");
+    let plain = Some(KeyspaceTablets { initial: 0, is_managed: false });
+    assert_eq!(world.schema.keyspace("m").expect("there").tablets, plain);
+    world.run("ALTER KEYSPACE m WITH replication = {'class': 'ManagedStrategy'}");
+    assert_eq!(world.schema.keyspace("m").expect("there").tablets, managed);
+}
+
+#[test]
 fn a_keyspace_is_switched_to_tablets_and_back() {
     let mut world = World::new();
     world.run(
@@ -199,7 +226,7 @@ fn a_keyspace_is_switched_to_tablets_and_back() {
     }
     assert_eq!(world.apply("ALTER KEYSPACE k WITH tablets = {'enabled': false}").expect("nothing").change, None);
     world.run("ALTER KEYSPACE t WITH durable_writes = false");
-    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 4 }));
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 4, is_managed: false }));
     for (text, refused) in [
         (
             "ALTER KEYSPACE t WITH tablets = {'enabled': false} AND replication = {'class': 'SimpleStrategy', \
@@ -222,7 +249,7 @@ fn a_keyspace_is_switched_to_tablets_and_back() {
     world.run("ALTER KEYSPACE t WITH tablets = {'enabled': false}");
     assert_eq!(world.schema.keyspace("t").expect("there").tablets, None);
     world.run("ALTER KEYSPACE t WITH tablets = {'enabled': true}");
-    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 0 }));
+    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 0, is_managed: false }));
     world.run("CREATE TABLE t.wants (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}");
     assert_eq!(
         world.failure("ALTER KEYSPACE t WITH tablets = {'enabled': false}"),

@@ -26,6 +26,9 @@ use std::time::Duration;
 /// `physical_partition_size` unless the configuration says otherwise, bytes.
 const PHYSICAL_PARTITION_SIZE: u64 = 10 << 30;
 
+/// `replica_replacement_after` unless the configuration says otherwise.
+const REPLICA_REPLACEMENT_AFTER: Duration = Duration::from_secs(600);
+
 /// Which node a new one replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplaceAddress {
@@ -155,6 +158,9 @@ pub struct Config {
     pub streams: StreamOptions,
     /// `physical_partition_size`: bytes of a tablet above which it is split; above 0.
     pub physical_partition_size: u64,
+    /// `replica_replacement_after`: how long a node is down before its replicas of keyspaces of ManagedStrategy are
+    /// rebuilt on others.
+    pub replica_replacement_after: Duration,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -333,6 +339,7 @@ impl Default for Config {
             hints: HintOptions::default(),
             streams: StreamOptions::default(),
             physical_partition_size: PHYSICAL_PARTITION_SIZE,
+            replica_replacement_after: REPLICA_REPLACEMENT_AFTER,
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

@@ -333,7 +333,8 @@ pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
             .map(|t| table(&name, &format!("t{t}"), below))
             .map(|table| (table.name.clone(), Arc::new(table)))
             .collect();
-        let tablets = (below(3) == 0).then(|| KeyspaceTablets { initial: below(1 + u64::from(TABLETS_MAX)) as u32 });
+        let initial = below(1 + u64::from(TABLETS_MAX)) as u32;
+        let tablets = (below(3) == 0).then(|| KeyspaceTablets { initial, is_managed: below(2) == 0 });
         let (class, places) = match tablets {
             Some(_) => ("NetworkTopologyStrategy", "datacenter1"),
             None => ("SimpleStrategy", "replication_factor"),

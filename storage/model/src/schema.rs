@@ -407,6 +407,8 @@ pub struct KeyspaceTablets {
     /// The number of tablets that a new table has at least, up to [`crate::tablets::TABLETS_MAX`]; 0: as many as the
     /// cluster chooses.
     pub initial: u32,
+    /// Whether the keyspace is one of ManagedStrategy, ours: its replicas look after themselves.
+    pub is_managed: bool,
 }
 
 /// A keyspace.
@@ -427,6 +429,11 @@ pub struct Keyspace {
 }
 
 impl Keyspace {
+    /// Whether its replicas look after themselves (ManagedStrategy).
+    pub fn is_managed(&self) -> bool {
+        self.tablets.is_some_and(|tablets| tablets.is_managed)
+    }
+
     /// Whether its tables are virtual: they have no storage, and their rows are computed when they are read.
     pub fn is_virtual(&self) -> bool {
         VIRTUAL_KEYSPACES.contains(&self.name.as_str())

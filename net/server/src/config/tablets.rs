@@ -2,13 +2,27 @@
 
 use super::given::Given;
 use super::{ConfigError, error};
+use std::time::Duration;
 
 /// The smallest size at which tablets are split, bytes: the estimates of less are rough.
 const SIZE_MIN: u64 = 64 << 10;
 /// The largest, which is that of the managed services too, bytes.
 const SIZE_MAX: u64 = 30 << 30;
 
+/// The shortest time after which the replicas of a dead node are rebuilt: a restart must not move data.
+const REPLACEMENT_MIN: Duration = Duration::from_secs(30);
+
 impl Given {
+    pub(super) fn replica_replacement_after(&self) -> Result<Option<Duration>, ConfigError> {
+        match self.duration("replica_replacement_after")? {
+            Some(time) if time < REPLACEMENT_MIN => {
+                let (given, least) = (time.as_millis(), REPLACEMENT_MIN.as_millis());
+                error(format!("replica_replacement_after: {given} ms, not at least {least}"))
+            }
+            time => Ok(time),
+        }
+    }
+
     pub(super) fn physical_partition_size(&self) -> Result<Option<u64>, ConfigError> {
         match self.bytes("physical_partition_size")? {
             Some(bytes) if !(SIZE_MIN..=SIZE_MAX).contains(&bytes) => {
@@ -22,6 +36,14 @@ impl Given {
 #[cfg(test)]
 mod tests {
     use super::super::Config;
+
+    #[test]
+    fn replicas_are_not_rebuilt_at_once() {
+        let after = |text: &str| Config::read(text, &[]).map(|read| read.node.replica_replacement_after.as_secs());
+        assert_eq!(after("").ok(), Some(600));
+        assert_eq!(after("replica_replacement_after: 30s").ok(), Some(30));
+        assert!(after("replica_replacement_after: 29999ms").is_err());
+    }
 
     #[test]
     fn the_size_of_a_tablet_is_bounded() {

@@ -28,14 +28,14 @@ fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
 
 /// A tablet as `system_views.tablets` shows it.
 #[derive(Debug)]
-struct Shown {
+pub(super) struct Shown {
     last: i64,
-    replicas: Vec<String>,
+    pub(super) replicas: Vec<String>,
     is_moving: bool,
     bytes: i64,
 }
 
-async fn tablets(through: NodeId) -> Vec<Shown> {
+pub(super) async fn tablets(through: NodeId) -> Vec<Shown> {
     let mut client = client(through).await;
     let text = "SELECT end_token, replicas, goal, bytes FROM system_views.tablets WHERE keyspace_name = 'k' AND \
                 table_name = 't' ALLOW FILTERING";
@@ -61,7 +61,7 @@ async fn counts(through: NodeId, nodes: &[NodeId]) -> Vec<usize> {
 }
 
 /// Waits until the tablets are as wanted and none moves.
-async fn settled(through: NodeId, wanted: impl Fn(&[Shown]) -> bool) -> Vec<Shown> {
+pub(super) async fn settled(through: NodeId, wanted: impl Fn(&[Shown]) -> bool) -> Vec<Shown> {
     loop {
         let tablets = tablets(through).await;
         if tablets.iter().all(|tablet| !tablet.is_moving) && wanted(&tablets) {

@@ -100,9 +100,9 @@ impl Placement {
             let id = TableId(*id);
             let Some(table) = schema.table_by_id(id) else { continue };
             let Some(keyspace) = schema.keyspace(&table.keyspace) else { continue };
-            let replication = (before.get(&keyspace.name), &keyspace.replication);
             let goals = (tablets.goals, tablets.to_ring.contains(&id.0));
-            let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), replication, map, goals);
+            let before = before.get(&keyspace.name);
+            let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), (before, keyspace), map, goals);
             let placed = Rc::new(placed);
             let home = keyspace.home_of(&table.name);
             placement.tables.insert(id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
@@ -243,10 +243,11 @@ impl KeyspacePlacement {
     /// be going to follow the ring.
     fn of_tablets(
         topology: Rc<Topology>,
-        (before, after): (Option<&ReplicationBefore>, &Replication),
+        (before, keyspace): (Option<&ReplicationBefore>, &Keyspace),
         map: &TabletMap,
         (goals, to_ring): (Goals, bool),
     ) -> KeyspacePlacement {
+        let after = &keyspace.replication;
         let indexes: HashMap<Uuid, NodeIndex> =
             topology.nodes().iter().zip(0..).map(|(node, at)| (node.host_id, NodeIndex(at))).collect();
         let on = |nodes: &[Uuid]| nodes.iter().filter_map(|node| indexes.get(node).copied()).collect();
@@ -262,7 +263,11 @@ impl KeyspacePlacement {
             Goals::Read => (goal(), Some(now())),
             Goals::Only => (goal(), None),
         };
-        let levels = |replication: &Replication| Levels::of(&Strategy::of(replication), &replication.class, &topology);
+        let managed = |ranges: &Ranges| Levels::managed(&factors_of(ranges, &topology), &after.class, &topology);
+        let levels = |ranges: &Ranges, replication: &Replication| match keyspace.is_managed() {
+            true => managed(ranges),
+            false => Levels::of(&Strategy::of(replication), &replication.class, &topology),
+        };
         let (read, other) = match before {
             None => (after, after),
             Some(before) if before.is_read => (&before.replication, after),
@@ -270,9 +275,9 @@ impl KeyspacePlacement {
         };
         let next = next.and_then(|next| {
             let pending = PendingRanges::between(&ranges, &next)?;
-            Some(Box::new(Next { ranges: next, levels: levels(other), pending }))
+            Some(Box::new(Next { levels: levels(&next, other), ranges: next, pending }))
         });
-        KeyspacePlacement { levels: levels(read), topology, ranges, is_by_tablets: true, next }
+        KeyspacePlacement { levels: levels(&ranges, read), topology, ranges, is_by_tablets: true, next }
     }
 
     /// The nodes.
@@ -342,6 +347,18 @@ impl KeyspacePlacement {
         }
         shares
     }
+}
+
+/// How many replicas there are in each data centre: the most of any range, since all of a table have as many.
+fn factors_of(ranges: &Ranges, topology: &Topology) -> BTreeMap<String, u32> {
+    let mut most = vec![0; topology.data_centers().len()];
+    for range in ranges.overlapping(&TokenRange::FULL) {
+        let mut here = vec![0; most.len()];
+        range.nodes.iter().for_each(|node| here[usize::from(topology.data_center_of(*node).0)] += 1);
+        most.iter_mut().zip(here).for_each(|(most, here)| *most = here.max(*most));
+    }
+    let found = topology.data_centers().iter().zip(most).filter(|(_, factor)| *factor > 0);
+    found.map(|(name, factor)| (name.clone(), factor)).collect()
 }
 
 /// The ranges that a strategy makes of a ring.
@@ -431,7 +448,7 @@ impl NextReplicas<'_> {
     /// What a write that needs `now` of the natural replicas also needs of these; `None` if none of them counts, so
     /// that no read at such a level is going to be possible.
     pub(crate) fn needed(&self, now: Requirement, topology: &Topology) -> Option<Requirement> {
-        let needed = self.levels.required(now.level);
+        let needed = self.levels.required_by_write(now.level);
         self.nodes.iter().any(|node| needed.counts(topology.data_center_of(*node))).then_some(needed)
     }
 }

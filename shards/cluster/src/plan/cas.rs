@@ -75,7 +75,7 @@ impl CasPlan {
             return Err(unavailable(serial, text, required, alive as usize));
         }
         read.check_alive(levels, topology, replicas.nodes(), live)?;
-        let commit = levels.required(commit);
+        let commit = levels.required_by_write(commit);
         let can_commit = commit.check_alive(levels, topology, replicas.nodes(), live).and_then(|()| match &next {
             Some(next) => match next.needed(commit, topology) {
                 Some(needed) => needed.check_alive(next.levels, topology, &next.nodes, live),

@@ -77,7 +77,7 @@ impl WritePlan {
         replicas: Replicas<'_>,
         live: &LiveNodes,
     ) -> Result<WritePlan, Failure> {
-        let requirement = replicas.keyspace().levels().required(level);
+        let requirement = replicas.keyspace().levels().required_by_write(level);
         let asked = match OnlyReplica::of(requirement, replicas, live) {
             Some(only) => Asked::Only(only),
             None => {

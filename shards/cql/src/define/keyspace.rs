@@ -65,7 +65,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         )));
     }
     let replication = replication::check(name, options, None, site.nodes)?;
-    let tablets = tablets::of_new_keyspace(tablets, &replication, schema.partitioner, site)?;
+    let tablets = tablets::of_new_keyspace((tablets, replication::is_managed(options)), &replication, schema.partitioner, site)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }
@@ -91,11 +91,13 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
         return if alter.if_exists { Ok(Applied::nothing()) } else { Err(no_keyspace(name)) };
     };
     let mut after = Keyspace::clone(before);
+    let mut is_managed = before.is_managed();
     // An empty map changes nothing.
     if let Some(options) = replication.filter(|options| !options.is_empty()) {
         after.replication = replication::check(name, options, Some(&before.replication), site.nodes)?;
+        is_managed = replication::is_managed(options);
     }
-    after.tablets = tablets::of_altered_keyspace(tablets, before, &after, schema.partitioner, site)?;
+    after.tablets = tablets::of_altered_keyspace((tablets, is_managed), before, &after, schema.partitioner, site)?;
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }

@@ -2,7 +2,9 @@
 //! options.
 //!
 //! Invariants: the stored map has a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one for
-//! all (SimpleStrategy); what ALTER does not name is unchanged.
+//! all (SimpleStrategy); what ALTER does not name is unchanged. ManagedStrategy, ours, is stored as
+//! NetworkTopologyStrategy with [`MANAGED_FACTOR`] replicas: drivers know that one, and some of them give up all of their
+//! routing when they meet a strategy that they do not know. What makes it another is in the keyspace's tablets.
 
 use model::Failure;
 use model::schema::Replication;
@@ -12,6 +14,17 @@ const PACKAGE: &str = "org.apache.cassandra.locator.";
 const FACTOR: &str = "replication_factor";
 /// The factor if none is given (Cassandra's `default_keyspace_rf`).
 const FACTOR_DEFAULT: &str = "1";
+
+/// The strategy whose replicas look after themselves.
+pub(super) const MANAGED: &str = "ManagedStrategy";
+/// Its number of replicas in a data centre: with one of them down for any reason, a second may fail and what was
+/// acknowledged is still there.
+pub(super) const MANAGED_FACTOR: &str = "4";
+
+/// Whether a map as written asks for ManagedStrategy.
+pub(super) fn is_managed(written: &[(String, String)]) -> bool {
+    written.iter().any(|(name, value)| name == "class" && value == MANAGED)
+}
 
 /// Checks the map as written for `keyspace`, with Cassandra's texts. `before` is the keyspace's current replication,
 /// `nodes` has the data centres.
@@ -70,6 +83,26 @@ pub(crate) fn check(
                 return Err(Failure::config("Configuration for at least one datacenter must be present"));
             }
         }
+        _ if is_managed(written) => {
+            for (data_center, factor) in given {
+                if !nodes.contains_key(data_center) && factor != "0" {
+                    return Err(unrecognized(data_center, MANAGED, keyspace));
+                }
+                if factor != MANAGED_FACTOR && factor != "0" {
+                    let text = format!("{MANAGED} has {MANAGED_FACTOR} replicas in a data centre, found {factor}");
+                    return Err(Failure::config(text));
+                }
+                options.insert(data_center.clone(), factor.clone());
+            }
+            if options.is_empty() {
+                options.extend(nodes.keys().map(|data_center| (data_center.clone(), MANAGED_FACTOR.to_owned())));
+            }
+            options.retain(|_, factor| factor != "0");
+            if options.is_empty() {
+                return Err(Failure::config("Configuration for at least one datacenter must be present"));
+            }
+            return Ok(Replication { class: format!("{PACKAGE}NetworkTopologyStrategy"), options });
+        }
         "LocalStrategy" => {
             return Err(Failure::invalid(
                 "Unable to use given strategy class: LocalStrategy is reserved for internal use.",
@@ -126,6 +159,22 @@ mod tests {
         let failure = place(&[("dc1", "2")]).expect_err("unknown");
         let text = "Unrecognized strategy option {dc1} passed to NetworkTopologyStrategy for keyspace k";
         assert_eq!(failure.text, text);
+    }
+
+    #[test]
+    fn managed_keyspaces_have_four_replicas() {
+        let place = |options: &[(&str, &str)]| stored(MANAGED, options, None);
+        for whole in [&[][..], &[(DC, "4")], &[(DC, "4"), ("gone", "0")]] {
+            let managed = place(whole).expect("a map");
+            assert_eq!(factors(&managed), [(DC, "4")]);
+            assert_eq!(managed.class, "org.apache.cassandra.locator.NetworkTopologyStrategy");
+        }
+        let text = |options: &[(&str, &str)]| place(options).expect_err("refused").text;
+        assert_eq!(text(&[(DC, "3")]), "ManagedStrategy has 4 replicas in a data centre, found 3");
+        let unknown = "Unrecognized strategy option {dc1} passed to ManagedStrategy for keyspace k";
+        assert_eq!(text(&[("dc1", "4")]), unknown);
+        assert_eq!(text(&[(FACTOR, "4")]), unknown.replace("dc1", FACTOR));
+        assert_eq!(text(&[(DC, "0")]), "Configuration for at least one datacenter must be present");
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The property `tablets` of keyspaces, in ScyllaDB's words: `{'enabled': true|false, 'initial': N}`. A keyspace has
-//! tablets if the property says so, or how many. The property of tables is in [`model::tablets`].
+//! tablets if the property says so, or how many, or if its strategy is ManagedStrategy. The property of tables is in
+//! [`model::tablets`].
 
 use super::table_options::OptionMap;
+use super::replication::MANAGED;
 use super::{DefinitionContext, Result};
 use model::schema::{KeyspaceTablets, Replication};
 use model::tablets::{TABLETS_MAX, TableTablets};
@@ -42,16 +44,19 @@ impl Written {
     }
 }
 
-/// The tablets of a keyspace that is created with the property `written`.
+/// The tablets of a keyspace that is created with the property `written`, or by ManagedStrategy.
 pub(super) fn of_new_keyspace(
-    written: Option<&OptionMap>,
+    (written, is_managed): (Option<&OptionMap>, bool),
     replication: &Replication,
     partitioner: Partitioner,
     site: &DefinitionContext<'_>,
 ) -> Result<Option<KeyspaceTablets>> {
     let written = written.map(Written::parse).transpose()?.unwrap_or_default();
-    if written.asks() != Some(true) {
-        return Ok(None);
+    match written.asks() {
+        Some(false) if is_managed => return Err(Failure::config(format!("{MANAGED} needs tablets"))),
+        Some(true) => {}
+        _ if is_managed => {}
+        _ => return Ok(None),
     }
     check_strategy(replication)?;
     if partitioner != Partitioner::Murmur3 {
@@ -61,14 +66,15 @@ pub(super) fn of_new_keyspace(
     if !site.has_tablets {
         return Err(Failure::invalid("Some nodes run a version without tablets; update them first"));
     }
-    Ok(Some(KeyspaceTablets { initial: written.initial.unwrap_or(0) }))
+    Ok(Some(KeyspaceTablets { initial: written.initial.unwrap_or(0), is_managed }))
 }
 
-/// The tablets of a keyspace that is altered with the property `written`. `after` has its replication after the
+/// The tablets of a keyspace that is altered with the property `written`, and is one of ManagedStrategy afterwards or
+/// not. `after` has its replication after the
 /// statement, and its tablets before it. A keyspace can be switched between the ring and tablets, though not together
 /// with its replication.
 pub(super) fn of_altered_keyspace(
-    written: Option<&OptionMap>,
+    (written, is_managed): (Option<&OptionMap>, bool),
     before: &Keyspace,
     after: &Keyspace,
     partitioner: Partitioner,
@@ -81,7 +87,9 @@ pub(super) fn of_altered_keyspace(
         return refused("tablets and replication cannot be altered together".into());
     }
     match (before.tablets, asked.asks()) {
-        (None, Some(true)) => of_new_keyspace(written, &after.replication, partitioner, site),
+        (None, _) if is_managed => refused(format!("{MANAGED} needs tablets; enable them first")),
+        (Some(_), Some(false)) if is_managed => refused(format!("{MANAGED} needs tablets")),
+        (None, Some(true)) => of_new_keyspace((written, false), &after.replication, partitioner, site),
         (Some(_), Some(false)) => {
             let wants = |table: &&std::sync::Arc<model::Table>| table.options.tablets != TableTablets::default();
             match after.tables.values().find(wants) {
@@ -94,7 +102,7 @@ pub(super) fn of_altered_keyspace(
         }
         (tablets, _) => {
             tablets.map_or(Ok(()), |_| check_strategy(&after.replication))?;
-            Ok(tablets)
+            Ok(tablets.map(|tablets| KeyspaceTablets { is_managed, ..tablets }))
         }
     }
 }

@@ -20,7 +20,10 @@ pub(super) fn keyspace(keyspace: &Keyspace) -> String {
         return virtual_thing("Keyspace", &name, &format!("VIRTUAL KEYSPACE {name};"));
     }
     let class = &keyspace.replication.class;
-    let class = class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class);
+    let class = match keyspace.is_managed() {
+        true => "ManagedStrategy",
+        false => class.strip_prefix("org.apache.cassandra.locator.").unwrap_or(class),
+    };
     let mut out = format!("CREATE KEYSPACE {} WITH replication = {{'class': {}", quoted(&keyspace.name), text(class));
     for (name, value) in &keyspace.replication.options {
         write!(out, ", {}: {}", text(name), text(value)).unwrap_or_default();
@@ -30,8 +33,8 @@ pub(super) fn keyspace(keyspace: &Keyspace) -> String {
     // Cassandra has no tablets; this is how ScyllaDB shows them.
     match keyspace.tablets {
         None => {}
-        Some(KeyspaceTablets { initial: 0 }) => out.push_str(" AND tablets = {'enabled': true}"),
-        Some(KeyspaceTablets { initial }) => {
+        Some(KeyspaceTablets { initial: 0, .. }) => out.push_str(" AND tablets = {'enabled': true}"),
+        Some(KeyspaceTablets { initial, .. }) => {
             write!(out, " AND tablets = {{'enabled': true, 'initial': {initial}}}").unwrap_or_default();
         }
     }

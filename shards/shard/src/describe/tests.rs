@@ -149,12 +149,22 @@ fn keyspaces_show_their_tablets() {
     for (initial, shown) in [(0, "{'enabled': true}"), (16, "{'enabled': true, 'initial': 16}")] {
         let mut schema = sample();
         let mut keyspace = Keyspace::clone(schema.keyspace("Schema_L").expect("there"));
-        keyspace.tablets = Some(KeyspaceTablets { initial });
+        keyspace.tablets = Some(KeyspaceTablets { initial, is_managed: false });
         schema.put_keyspace(Arc::new(keyspace));
         let found = rows(&schema, Target::Keyspace { name: Some("Schema_L".into()), only: true }, None);
         let expected = format!("}}  AND durable_writes = true AND tablets = {shown};");
         assert!(found[0][3].ends_with(&expected), "{}", found[0][3]);
     }
+}
+
+#[test]
+fn managed_keyspaces_show_what_they_were_created_with() {
+    let mut schema = sample();
+    let mut keyspace = Keyspace::clone(schema.keyspace("Schema_L").expect("there"));
+    keyspace.tablets = Some(KeyspaceTablets { initial: 0, is_managed: true });
+    schema.put_keyspace(Arc::new(keyspace));
+    let found = rows(&schema, Target::Keyspace { name: Some("Schema_L".into()), only: true }, None);
+    assert!(found[0][3].contains("WITH replication = {'class': 'ManagedStrategy'"), "{}", found[0][3]);
 }
 
 #[test]

@@ -1,9 +1,11 @@
 //! Splitting, merging and moving tablets: the part of whoever leads the group, on shard 0.
 //!
 //! Every [`PERIOD`], if no operation is under way, one thing is done, the first of these that there is to do:
-//! 1. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
-//! 2. Tablets that are too large are split, neighbours that are small are merged. No data moves.
-//! 3. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
+//! 1. Replicas of tables of ManagedStrategy are rebuilt that are on nodes which have been down for too long, if there
+//!    are others for them.
+//! 2. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
+//! 3. Tablets that are too large are split, neighbours that are small are merged. No data moves.
+//! 4. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
 //!
 //! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
 
@@ -12,17 +14,20 @@ use crate::operations::tablet_figures::{self, AllFigures};
 use crate::operations::tablet_plans::{self, factors};
 use crate::shard_state::Shard;
 use cluster::metadata::{Command, Metadata, OperationKind};
-use cluster::tablets::TabletsUpdate;
+use cluster::tablets::{TabletChange, TabletMap, TabletsUpdate};
 use cluster::tablets::planner::{self, Limits, PlannedNode, TableView};
 use cluster::topology::features;
 use model::{Failure, Schema, TableId};
 use std::collections::BTreeSet;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How often the leader looks.
 const PERIOD: Duration = Duration::from_secs(10);
 /// Most tablets that move at the same time.
 const MOVES_MAX: usize = 8;
+/// Most tablets that get a replica instead of one on a dead node at the same time.
+const REBUILT_MAX: usize = 64;
 /// A tablet is split though it is being moved above so many times the size at which it is split else.
 const URGENCY: u64 = 3;
 /// How long the cluster may take to agree.
@@ -50,6 +55,10 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
     let figures = tablet_figures::gather(shard).await?;
     let (metadata, schema) = (shard.metadata().current(), shard.schema());
     let nodes = tablet_plans::nodes(shard, &metadata);
+    let rebuilt = rebuilt(shard, &metadata, &schema, &nodes);
+    if !rebuilt.is_empty() {
+        return move_tablets(shard, &metadata, rebuilt).await;
+    }
     let missing = filled_up(&metadata, &schema, &nodes);
     if !missing.is_empty() {
         return move_tablets(shard, &metadata, missing).await;
@@ -67,6 +76,41 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
     }
     let moves = planner::balance(&nodes, &views, MOVES_MAX);
     if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
+}
+
+/// Goals of tables of ManagedStrategy without the nodes that have been down for too long. Where no node can take the
+/// place of one, it keeps it: with fewer replicas less would be safe.
+fn rebuilt(shard: &Shard, metadata: &Metadata, schema: &Schema, nodes: &[PlannedNode]) -> Vec<TabletsUpdate> {
+    let down = shard.hints().down_for(shard.config().replica_replacement_after);
+    let lost: BTreeSet<Uuid> = down.into_iter().filter(|host_id| metadata.members.contains_key(host_id)).collect();
+    if lost.is_empty() {
+        return Vec::new();
+    }
+    let maps: Vec<([u8; 16], &TabletMap)> = metadata.tablets.iter().map(|(id, map)| (*id, &**map)).collect();
+    let mut updates = planner::replaced(nodes, &maps, &lost, None);
+    updates.retain(|update| {
+        let table = schema.table_by_id(TableId(update.table));
+        table.and_then(|table| schema.keyspace(&table.keyspace)).is_some_and(|keyspace| keyspace.is_managed())
+    });
+    let mut room = REBUILT_MAX;
+    for update in &mut updates {
+        let map = &metadata.tablets[&update.table];
+        update.changes.retain(|change| is_whole(change, map));
+        update.changes.truncate(room);
+        room -= update.changes.len();
+    }
+    updates.retain(|update| !update.changes.is_empty());
+    if !updates.is_empty() {
+        tracing::info!("replicas on nodes that have been down for too long are rebuilt elsewhere: {lost:?}");
+    }
+    updates
+}
+
+/// Whether a tablet has as many replicas after a move as before.
+fn is_whole(change: &TabletChange, map: &TabletMap) -> bool {
+    let TabletChange::Move { until, goal } = change else { return false };
+    let tablet = map.tablets.iter().find(|tablet| tablet.until == *until);
+    tablet.is_some_and(|tablet| tablet.replicas.len() == goal.len())
 }
 
 /// Goals of tables that lack replicas for which there are nodes.

@@ -141,7 +141,7 @@ pub(crate) fn sample() -> Keyspace {
     };
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
-    let tablets = Some(KeyspaceTablets { initial: 8 });
+    let tablets = Some(KeyspaceTablets { initial: 8, is_managed: false });
     Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets, tables, types }
 }
 

@@ -15,7 +15,7 @@ use runtime::gate::{Gate, Semaphore};
 use runtime::metrics::Counter;
 use runtime::sync::Condition;
 use std::cell::{Cell, Ref, RefCell};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
 use std::time::Duration;
 use uuid::Uuid;
@@ -261,6 +261,13 @@ impl Hints {
         if has_come_up {
             self.want(Wanted { deliver: true, flush: false });
         }
+    }
+
+    /// The nodes that have been down for at least so long, as far as this node knows: since it started at most.
+    pub(crate) fn down_for(&self, time: Duration) -> BTreeSet<Uuid> {
+        let down_since = self.down_since.borrow();
+        let lasting = down_since.iter().filter(|(_, since)| runtime::now().since(**since) >= time);
+        lasting.map(|(host_id, _)| *host_id).collect()
     }
 
     /// The nodes that hints are kept for.

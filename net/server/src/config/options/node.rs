@@ -193,6 +193,14 @@ pub(super) const KEYS: &[Key] = &[
         "a tablet that is larger is split, in keyspaces with tablets (docs/partitioning.md); 64KiB to 30GiB",
     )
     .own(),
+    read(
+        "replica_replacement_after",
+        INT_MILLISECONDS,
+        "10m",
+        "how long a node is down before its replicas of keyspaces of ManagedStrategy are rebuilt on other nodes \
+         (docs/partitioning.md); at least 30s",
+    )
+    .own(),
     read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),
     read("guardrails_apply_to_anonymous", FLAG, "false", "guardrails hold clients although they are not authenticated")
         .own(),

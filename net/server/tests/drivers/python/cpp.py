@@ -247,7 +247,7 @@ async def main():
     if "--login" in given:
         secured.update(zip(("username", "password"), given["--login"].split(":")))
     cluster = acsylla.create_cluster([host], port=port, request_timeout=30, connect_timeout=30, protocol_version=4, constant_reconnect_delay_ms=200,
-                                     consistency="LOCAL_QUORUM", log_level="critical", whitelist_hosts=host, **secured)
+                                     consistency="LOCAL_QUORUM", log_level="warn", whitelist_hosts=host, **secured)
     session = await cluster.create_session()
     await rows(session, "DROP KEYSPACE IF EXISTS cpp")
     await rows(session, "CREATE KEYSPACE cpp WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")

@@ -1,5 +1,5 @@
 //! Tablets in `system_schema`: keyspaces that have them are rows of the hidden table `scylla_keyspaces`, ScyllaDB's
-//! name and columns, which its drivers read. The other tables of `system_schema` stay Cassandra's. The table option
+//! name and columns, which its drivers read, and one of ours. The other tables of `system_schema` stay Cassandra's. The table option
 //! `tablets` is an extension of the table: `name=value`, separated by `;`.
 //!
 //! Invariants: a keyspace without tablets has no row, and a change of it does not mention the table: nodes of a version
@@ -22,6 +22,7 @@ pub(super) fn write(schema: &Schema, tablets: KeyspaceTablets, timestamp: i64, m
     let description = system_table(schema, "system_schema", TABLE);
     RowWriter::new(description, &[], timestamp)
         .set("initial_tablets", (tablets.initial as i32).to_be_bytes())
+        .set("managed", [u8::from(tablets.is_managed)])
         .finish(mutation.table(description.id));
 }
 
@@ -31,7 +32,8 @@ pub(super) fn write(schema: &Schema, tablets: KeyspaceTablets, timestamp: i64, m
 /// A number that is none of tablets.
 pub(super) fn load(row: RowReader<'_>) -> Result<KeyspaceTablets, Error> {
     let initial = u32::try_from(row.int("initial_tablets")?).map_err(|_| row.malformed("initial_tablets"))?;
-    Ok(KeyspaceTablets { initial })
+    let is_managed = row.optional_boolean("managed")?.unwrap_or(false);
+    Ok(KeyspaceTablets { initial, is_managed })
 }
 
 /// The extension's value; `None` for the default.
