@@ -178,8 +178,9 @@ impl Levels {
         if self.is_managed { named.min(self.total) } else { named }
     }
 
-    /// What a write at `level` needs. In a managed keyspace a level below LOCAL_QUORUM needs what that one needs, so that
-    /// two of four replicas that are read are enough to see what was acknowledged. ANY stays what it is.
+    /// What a write at `level` needs. In a managed keyspace a level below LOCAL_QUORUM needs a majority of the local
+    /// replicas too, so that two of four replicas that are read are enough to see what was acknowledged. ANY stays what
+    /// it is.
     #[inline]
     pub fn required_by_write(&self, level: Consistency) -> Requirement {
         match level {
@@ -187,7 +188,11 @@ impl Levels {
             Consistency::Any | Consistency::EachQuorum | Consistency::All => self.required(level),
             Consistency::Quorum | Consistency::Serial | Consistency::LocalSerial => self.required(level),
             _ if self.local == 0 => Requirement { level, ..self.required(Consistency::Quorum) },
-            _ => Requirement { level, ..self.required(Consistency::LocalQuorum) },
+            _ => {
+                let quorum = self.required(Consistency::LocalQuorum);
+                let named = self.required(level).block_for.min(self.local);
+                Requirement { level, block_for: quorum.block_for.max(named), ..quorum }
+            }
         }
     }
 

@@ -156,10 +156,11 @@ fn managed(local: u32, far: u32) -> Levels {
 fn managed_writes_need_a_majority_at_every_level() {
     for (replicas, majority) in [(1, 1), (2, 2), (3, 2), (4, 3)] {
         let levels = managed(replicas, 0);
-        for level in [One, LocalOne, Two, Three, Quorum, LocalQuorum, EachQuorum] {
+        for level in [One, LocalOne, Two, Quorum, LocalQuorum, EachQuorum] {
             let required = levels.required_by_write(level);
             assert_eq!((required.block_for, required.level), (majority, level), "{replicas} replicas");
         }
+        assert_eq!(levels.required_by_write(Three).block_for, replicas.min(3));
         assert_eq!(levels.required_by_write(All).block_for, replicas);
         assert_eq!(levels.required_by_write(Any).block_for, 1);
         let reads = [One, LocalOne, Two, Three, LocalQuorum].map(|level| levels.required(level).block_for);

@@ -94,7 +94,7 @@ impl ReplicatedRun {
     pub(super) fn replicate(&mut self, factor: u32) -> Result<(), String> {
         let server = self.cluster.servers()[0];
         self.factor = factor;
-        let options = self.world.borrow().replicas.options(self.factor);
+        let options = self.world.borrow().replicas.usual_options(self.factor);
         let text = format!("ALTER KEYSPACE s WITH {options}");
         self.cluster.outside(START_MAX, move || {
             let text = text.clone();

@@ -152,7 +152,7 @@ impl SweepRun {
             work: Work::Registers,
             reads_are_durable: true,
             history: History::replicated(),
-            replicas: Replicas { factor, level: Consistency::Quorum, centres: DataCentres::One, by_tablets: false },
+            replicas: Replicas { factor, level: Consistency::Quorum, ..Replicas::default() },
             batches_are_logged: true,
             levels: levels::tables(&mut cluster.rng, DataCentres::One),
             ..World::default()

@@ -121,24 +121,27 @@ enum Changes {
 
 /// The size at which tablets are split in a run with tablets: the smallest that there is.
 const TABLET_SIZE: &str = "physical_partition_size=64KiB";
+/// How long nodes of a run with managed keyspaces are down before their replicas are rebuilt: the shortest that there is.
+const REPLACEMENT: &str = "replica_replacement_after=30s";
 
 fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
     let (is_elastic, by_tablets) = (changes != Changes::None, changes == Changes::RingAndTablets);
     if by_tablets {
-        cluster.options.push(TABLET_SIZE.to_owned());
+        cluster.options.extend([TABLET_SIZE, REPLACEMENT].map(str::to_owned));
     }
     cluster.centres = if cluster.rng.below(4) == 0 && !is_elastic { DataCentres::Two } else { DataCentres::One };
     if planted == Some(Planted::NoHints) {
         cluster.options.push("hinted_handoff_enabled=false".to_owned());
     }
     let holds_hints_back = cluster.rng.below(3) == 0 || planted == Some(Planted::LateHints);
+    let is_managed = by_tablets && seed % 3 == 1;
     let level = if planted == Some(Planted::CountedTwice) { Consistency::One } else { Consistency::Quorum };
     let world = World {
         work,
         reads_are_durable: true,
         history: History::replicated(),
-        replicas: Replicas { factor: FACTOR, level, centres: cluster.centres, by_tablets },
+        replicas: Replicas { factor: FACTOR, level, centres: cluster.centres, by_tablets, is_managed },
         batches_are_logged: planted != Some(Planted::NoBatchLog),
         levels: levels::tables(&mut cluster.rng, cluster.centres),
         ..World::default()
@@ -336,7 +339,7 @@ impl ReplicatedRun {
 
     pub(super) fn create_schema(&mut self) -> Result<(), String> {
         let (server, clients) = (self.cluster.servers()[0], self.clients);
-        let replication = self.world.borrow().replicas.options(self.factor);
+        let replication = self.world.borrow().replicas.usual_options(self.factor);
         let read_repair = if self.planted == Some(Planted::NoReadRepair) { "NONE" } else { "BLOCKING" };
         let world = self.world.clone();
         self.cluster.outside(START_MAX, move || {

@@ -43,9 +43,20 @@ pub struct Replicas {
     pub centres: DataCentres,
     /// Whether the tables are cut into tablets.
     pub by_tablets: bool,
+    /// Whether the usual keyspace is one of ManagedStrategy.
+    pub is_managed: bool,
 }
 
 impl Replicas {
+    /// What follows WITH where the usual keyspace gets `factor` replicas. In a run with managed keyspaces the strategy
+    /// is ManagedStrategy if that is the usual number.
+    pub fn usual_options(&self, factor: u32) -> String {
+        match self.is_managed && factor == self.factor {
+            true => format!("replication = {{'class': 'ManagedStrategy'}} AND tablets = {{'initial': {TABLETS}}}"),
+            false => self.options(factor),
+        }
+    }
+
     /// What follows WITH where a keyspace of tables with tablets is created, or of others, in one data centre.
     pub fn options(&self, factor: u32) -> String {
         match self.by_tablets {
@@ -63,7 +74,7 @@ const TABLETS: u32 = 4;
 
 impl Default for Replicas {
     fn default() -> Replicas {
-        Replicas { factor: 1, level: Consistency::One, centres: DataCentres::One, by_tablets: false }
+        Replicas { factor: 1, level: Consistency::One, centres: DataCentres::One, by_tablets: false, is_managed: false }
     }
 }
 
