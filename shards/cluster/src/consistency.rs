@@ -153,6 +153,12 @@ impl Levels {
         Levels { strategy_class, total, local, here, by_data_center, is_managed: false }
     }
 
+    /// Whether the keyspace is one of ManagedStrategy.
+    #[inline]
+    pub fn is_managed(&self) -> bool {
+        self.is_managed
+    }
+
     /// What `level` needs of a read.
     #[inline]
     pub fn required(&self, level: Consistency) -> Requirement {

@@ -138,6 +138,27 @@ pub struct Guardrails {
     pub zero_ttl_on_twcs_warned: bool,
 }
 
+/// Bytes of a partition key above which the managed services refuse a write.
+const SERVICE_KEY_MAX: u64 = 2 << 10;
+/// Bytes of a row above which they do.
+const SERVICE_ROW_MAX: u64 = 2 << 20;
+
+impl Guardrails {
+    /// The same, and where nothing is said of partition keys and rows, the limits of the managed services: a warning
+    /// above four fifths of them.
+    pub fn or_of_services(self) -> Guardrails {
+        let or = |said: Threshold, fail: u64| match said == Threshold::default() {
+            true => Threshold { warn: Some(fail / 5 * 4), fail: Some(fail) },
+            false => said,
+        };
+        Guardrails {
+            partition_key_size: or(self.partition_key_size, SERVICE_KEY_MAX),
+            row_size: or(self.row_size, SERVICE_ROW_MAX),
+            ..self
+        }
+    }
+}
+
 impl Default for Guardrails {
     fn default() -> Guardrails {
         let none = Threshold::default();

@@ -192,7 +192,8 @@ fn a_managed_keyspace_is_one_with_tablets_and_four_replicas() {
     let managed = Some(KeyspaceTablets { initial: 0, is_managed: true });
     let create = "CREATE KEYSPACE m WITH replication = {'class': 'ManagedStrategy'}";
     let applied = world.apply(create).expect("applies");
-    let text = "Your replication factor 4 for keyspace m is higher than the number of nodes 1 for datacenter datacenter1";
+    let text =
+        "Your replication factor 4 for keyspace m is higher than the number of nodes 1 for datacenter datacenter1";
     assert_eq!(applied.warnings, [text]);
     world.run(create);
     assert_eq!(world.schema.keyspace("m").expect("there").tablets, managed);
@@ -226,7 +227,10 @@ fn a_keyspace_is_switched_to_tablets_and_back() {
     }
     assert_eq!(world.apply("ALTER KEYSPACE k WITH tablets = {'enabled': false}").expect("nothing").change, None);
     world.run("ALTER KEYSPACE t WITH durable_writes = false");
-    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 4, is_managed: false }));
+    assert_eq!(
+        world.schema.keyspace("t").expect("there").tablets,
+        Some(KeyspaceTablets { initial: 4, is_managed: false })
+    );
     for (text, refused) in [
         (
             "ALTER KEYSPACE t WITH tablets = {'enabled': false} AND replication = {'class': 'SimpleStrategy', \
@@ -249,7 +253,10 @@ fn a_keyspace_is_switched_to_tablets_and_back() {
     world.run("ALTER KEYSPACE t WITH tablets = {'enabled': false}");
     assert_eq!(world.schema.keyspace("t").expect("there").tablets, None);
     world.run("ALTER KEYSPACE t WITH tablets = {'enabled': true}");
-    assert_eq!(world.schema.keyspace("t").expect("there").tablets, Some(KeyspaceTablets { initial: 0, is_managed: false }));
+    assert_eq!(
+        world.schema.keyspace("t").expect("there").tablets,
+        Some(KeyspaceTablets { initial: 0, is_managed: false })
+    );
     world.run("CREATE TABLE t.wants (a int PRIMARY KEY) WITH tablets = {'min_tablet_count': 4}");
     assert_eq!(
         world.failure("ALTER KEYSPACE t WITH tablets = {'enabled': false}"),

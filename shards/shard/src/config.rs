@@ -150,6 +150,8 @@ pub struct Config {
     pub disk: DiskThresholds,
     /// The guardrails that apply to clients; `None`: none do.
     pub guardrails: Option<Arc<Guardrails>>,
+    /// The guardrails that apply to clients in keyspaces of ManagedStrategy.
+    pub managed_guardrails: Arc<Guardrails>,
     /// Who may connect and do what.
     pub access: AccessOptions,
     /// Mutations that other nodes miss.
@@ -335,6 +337,7 @@ impl Default for Config {
             batch_log_replay_bytes_per_second: 1 << 20,
             disk: DiskThresholds::default(),
             guardrails: None,
+            managed_guardrails: Arc::new(Guardrails::default().or_of_services()),
             access: AccessOptions::default(),
             hints: HintOptions::default(),
             streams: StreamOptions::default(),

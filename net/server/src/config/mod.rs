@@ -426,6 +426,7 @@ impl Given {
                 .size("batchlog_replay_throttle")?
                 .unwrap_or(default.batch_log_replay_bytes_per_second),
             disk: self.disk_thresholds()?,
+            managed_guardrails: Arc::new(self.managed_guardrails()?),
             guardrails: self.guardrails()?.map(Arc::new),
             access: self.access()?,
             hints: self.hints()?,

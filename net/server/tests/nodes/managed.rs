@@ -12,6 +12,8 @@ const ROWS: i32 = 60;
 fn patient(node: NodeId) -> Config {
     let mut config = config(node);
     config.node.replica_replacement_after = Duration::from_secs(30);
+    // A row of two mebibytes is written at once.
+    config.node.segment_bytes = 8 << 20;
     config
 }
 
@@ -107,6 +109,36 @@ fn replicas_of_a_dead_node_are_rebuilt_and_it_is_cleaned_when_it_returns() {
             let text = format!("SELECT b FROM k.t WHERE a = {key}");
             let found = client(FOUR).await.query(&text, &options).await.expect("an answer");
             assert!(found.rows.is_empty(), "{key} at {consistency:?}");
+        }
+    });
+}
+
+/// The services' limits of partition keys and rows; an ordinary keyspace has none.
+#[test]
+fn keys_and_rows_are_limited() {
+    let mut sim = filled(95, &[ONE]);
+    run(&mut sim, || async {
+        let mut client = client(ONE).await;
+        let ordinary = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
+        query(&mut client, &format!("CREATE KEYSPACE ordinary WITH replication = {ordinary}")).await;
+        for keyspace in ["k", "ordinary"] {
+            query(&mut client, &format!("CREATE TABLE {keyspace}.s (a text PRIMARY KEY, b blob)")).await;
+        }
+        let mut insert = async |keyspace: &str, key: usize, value: usize| {
+            let values = format!("('{}', 0x{})", "k".repeat(key), "00".repeat(value));
+            let text = format!("INSERT INTO {keyspace}.s (a, b) VALUES {values}");
+            client.query(&text, &QueryOptions::default()).await.map(|outcome| outcome.warnings.len())
+        };
+        // Fits, and so does what is above four fifths of the limit, with a warning.
+        for ((key, value), warnings) in
+            [((1_636, 1), 0), ((1_637, 1), 1), ((2_048, 1), 1), ((1, 1 << 20), 0), ((1, (2 << 20) - 100), 1)]
+        {
+            assert_eq!(insert("k", key, value).await.expect("fits"), warnings, "{key} {value}");
+        }
+        for (key, value) in [(2_049, 1), (1, (2 << 20) + 1)] {
+            let refused = insert("k", key, value).await.expect_err("too large");
+            assert!(format!("{refused:?}").contains("exceeds the failure threshold"), "{refused:?}");
+            assert_eq!(insert("ordinary", key, value).await.expect("no limit"), 0);
         }
     });
 }

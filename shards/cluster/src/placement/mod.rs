@@ -58,6 +58,8 @@ pub struct Placement {
     topology: Rc<Topology>,
     tables: IdMap<TableId, Rc<TablePlacement>>,
     keyspaces: BTreeMap<String, Rc<KeyspacePlacement>>,
+    /// Whether there is a table of ManagedStrategy.
+    has_managed: bool,
     /// The tables that have tablets.
     with_tablets: BTreeMap<TableId, TabletPlacement>,
 }
@@ -104,6 +106,7 @@ impl Placement {
             let before = before.get(&keyspace.name);
             let placed = KeyspacePlacement::of_tablets(placement.topology.clone(), (before, keyspace), map, goals);
             let placed = Rc::new(placed);
+            placement.has_managed |= keyspace.is_managed();
             let home = keyspace.home_of(&table.name);
             placement.tables.insert(id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
             let tablets = TabletPlacement { keyspace: keyspace.name.clone(), map: map.clone(), placed };
@@ -115,7 +118,8 @@ impl Placement {
     fn by_ring(topology: Rc<Topology>, schema: &Schema, before: &BTreeMap<String, ReplicationBefore>) -> Placement {
         let mut known: Vec<(&Replication, Rc<KeyspacePlacement>)> = Vec::new();
         let (tables, with_tablets) = (IdMap::default(), BTreeMap::new());
-        let mut placement = Placement { topology, tables, keyspaces: BTreeMap::new(), with_tablets };
+        let mut placement =
+            Placement { topology, tables, keyspaces: BTreeMap::new(), has_managed: false, with_tablets };
         placement.tables.reserve(schema.tables.len());
         for keyspace in schema.keyspaces.values() {
             let changing = before.get(&keyspace.name).filter(|before| before.replication != keyspace.replication);
@@ -181,6 +185,12 @@ impl Placement {
             placed: &tablets.placed,
         }));
         groups
+    }
+
+    /// Whether there is a table of ManagedStrategy.
+    #[inline]
+    pub fn has_managed(&self) -> bool {
+        self.has_managed
     }
 
     /// The tablets of a table; `None` if it has none.

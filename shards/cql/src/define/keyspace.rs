@@ -65,7 +65,8 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         )));
     }
     let replication = replication::check(name, options, None, site.nodes)?;
-    let tablets = tablets::of_new_keyspace((tablets, replication::is_managed(options)), &replication, schema.partitioner, site)?;
+    let tablets =
+        tablets::of_new_keyspace((tablets, replication::is_managed(options)), &replication, schema.partitioner, site)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }

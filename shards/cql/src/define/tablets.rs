@@ -2,8 +2,8 @@
 //! tablets if the property says so, or how many, or if its strategy is ManagedStrategy. The property of tables is in
 //! [`model::tablets`].
 
-use super::table_options::OptionMap;
 use super::replication::MANAGED;
+use super::table_options::OptionMap;
 use super::{DefinitionContext, Result};
 use model::schema::{KeyspaceTablets, Replication};
 use model::tablets::{TABLETS_MAX, TableTablets};

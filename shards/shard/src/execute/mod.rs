@@ -81,8 +81,8 @@ async fn run(
     let statement = access::check::as_shown(shard, session, statement).await?;
     let prepared = &*statement.prepared;
     let mut warnings = prepared.warnings.clone();
-    if let Some(guardrails) = &shard.config().guardrails {
-        warnings.extend(guardrail_checks::check(shard, guardrails, prepared, values, parameters)?);
+    if shard.has_guardrails() {
+        warnings.extend(guardrail_checks::check(shard, prepared, values, parameters)?);
     }
     let bill = bill(shard, session, parameters);
     let bill = bill.as_ref();

@@ -58,6 +58,7 @@ use barrier::Barrier;
 use clock::Evaluation;
 use cluster::placement::{Placement, TablePlacement};
 use cluster::topology::{NodeIndex, Topology};
+use cql::guardrails::Guardrails;
 use damaged::DamagedStates;
 use definition_turn::DefinitionTurn;
 use hints::Hints;
@@ -567,6 +568,21 @@ impl Shard {
     #[inline]
     pub(crate) fn partitioner(&self) -> Partitioner {
         self.inner.config.partitioner
+    }
+
+    /// Whether guardrails may apply to a request.
+    #[inline]
+    pub(crate) fn has_guardrails(&self) -> bool {
+        self.config().guardrails.is_some() || self.inner.placement.has_managed()
+    }
+
+    /// The guardrails that apply to reads and writes of a table.
+    pub(crate) fn guardrails_of(&self, table: &Table) -> Option<&Guardrails> {
+        let placed = self.inner.placement.table(table.id);
+        match placed.is_some_and(|placed| placed.keyspace().levels().is_managed()) {
+            true => Some(&self.config().managed_guardrails),
+            false => self.config().guardrails.as_deref(),
+        }
     }
 
     /// Where the partitions of a table are.

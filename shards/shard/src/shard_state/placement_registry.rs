@@ -60,6 +60,12 @@ impl PlacementRegistry {
         self.placement.borrow().table(id).cloned()
     }
 
+    /// Whether there is a table of ManagedStrategy.
+    #[inline]
+    pub(crate) fn has_managed(&self) -> bool {
+        self.placement.borrow().has_managed()
+    }
+
     pub(crate) fn topology(&self) -> Rc<Topology> {
         self.placement.borrow().topology().clone()
     }

@@ -72,9 +72,9 @@ pub(crate) async fn message(
         _ => false,
     };
     let mut told = Vec::new();
-    if let Some(guardrails) = &shard.config().guardrails {
+    if shard.has_guardrails() {
         for (modify, values) in parts.clone() {
-            guardrail_checks::write(shard, guardrails, modify, &values, parameters, &mut told)?;
+            guardrail_checks::write(shard, modify, &values, parameters, &mut told)?;
         }
     }
     let bill = bill(shard, session, parameters);
