@@ -246,6 +246,15 @@ fn go_migrations() {
     }
 }
 
+/// gocqlx on ScyllaDB's driver.
+#[test]
+#[ignore = "needs the Go driver: just drivers"]
+fn go_object_mapper() {
+    if let Some(program) = program_of(&prepared(), "go-mapper") {
+        alone("127.0.13.32", program, &[]);
+    }
+}
+
 #[test]
 #[ignore = "needs the Java driver: just drivers"]
 fn bulk_loader_in_and_out() {
