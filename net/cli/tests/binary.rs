@@ -2,6 +2,8 @@
 //! when asked for, with the drivers of Python and Java.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, reason = "client programs of their own")]
 
+#[path = "binary/cdrs.rs"]
+mod cdrs;
 #[path = "binary/cluster.rs"]
 mod cluster;
 #[path = "binary/directories.rs"]
