@@ -77,6 +77,9 @@ struct Arguments {
     /// Sends each request to the shard after the one that owns its key.
     #[arg(long)]
     misrouted: bool,
+    /// Cuts the table into so many tablets.
+    #[arg(long, env = "TABLETS", value_parser = clap::value_parser!(u16).range(1..))]
+    tablets: Option<u16>,
 }
 
 /// How far the client is.
@@ -160,13 +163,14 @@ impl Asking {
 
 async fn work(run: &Run) -> Result<(), String> {
     let told = |error| format!("{error:?}");
-    let Arguments { kind, count, nodes, shards, misrouted } = run.arguments;
+    let Arguments { kind, count, nodes, shards, misrouted, tablets } = run.arguments;
     let asking = Asking::of(nodes);
     let mut connections = Connections::open(shards).await?;
     let client = &mut connections.clients[0];
+    let tablets = tablets.map_or_else(String::new, |count| format!(" AND tablets = {{'initial': {count}}}"));
     for text in [
         &format!(
-            "CREATE KEYSPACE b WITH replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {nodes}}}"
+            "CREATE KEYSPACE b WITH replication = {{'class': 'NetworkTopologyStrategy', 'replication_factor': {nodes}}}{tablets}"
         ),
         "CREATE TABLE b.t (k blob PRIMARY KEY, c0 blob, c1 blob, c2 blob, c3 blob, c4 blob)",
     ] {
