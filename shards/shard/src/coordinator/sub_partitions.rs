@@ -1,5 +1,5 @@
-//! Reads of keys whose rows are spread over sub-partitions (write sharding, [`model::write_sharding`]): one stream of row
-//! blocks for each sub-partition, merged in clustering order on the coordinating core.
+//! Reads of keys whose rows are spread over sub-partitions (write sharding, [`model::write_sharding`]): one stream of
+//! row blocks for each sub-partition, merged in clustering order on the coordinating core.
 //!
 //! 1. The keys are read one after another, as they are named.
 //! 2. All streams of a key are asked for their share of the page, [`UNDER_WAY_MAX`] at once.
