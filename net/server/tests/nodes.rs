@@ -30,6 +30,8 @@ mod tablet_routes;
 mod tablets;
 #[path = "nodes/throughput.rs"]
 mod throughput;
+#[path = "nodes/write_sharding.rs"]
+mod write_sharding;
 
 use runtime::sim::{Options, Sim, Stop};
 use runtime::{NodeId, ShardId, Stream};

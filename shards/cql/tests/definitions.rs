@@ -8,7 +8,11 @@ use cql::plan::Plan;
 use model::schema::KeyspaceTablets;
 use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
-use model::{ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, Table, TableId};
+use model::write_sharding::SHARDS_MAX;
+use model::{
+    ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, ShardedBy, Table, TableId,
+    WriteSharding,
+};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -17,12 +21,18 @@ struct World {
     schema: Schema,
     next_id: u128,
     has_tablets: bool,
+    has_write_sharding: bool,
 }
 
 impl World {
     /// A schema with an empty keyspace `k`.
     fn new() -> World {
-        let mut world = World { schema: Schema::empty(model::Partitioner::Murmur3), next_id: 1, has_tablets: true };
+        let mut world = World {
+            schema: Schema::empty(model::Partitioner::Murmur3),
+            next_id: 1,
+            has_tablets: true,
+            has_write_sharding: true,
+        };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
         world
     }
@@ -42,6 +52,7 @@ impl World {
             drop_compact_storage: true,
             has_repair_proofs: true,
             has_tablets: self.has_tablets,
+            has_write_sharding: self.has_write_sharding,
             masking: cql::define::Masking::On,
             guardrails: None,
         };
@@ -98,6 +109,85 @@ fn options_without_effect_are_told() {
         ["The table option min_index_interval is kept and shown but has no effect"]
     );
     assert_eq!(warnings("ALTER TABLE u WITH min_index_interval = 128"), nothing);
+}
+
+#[test]
+fn keys_are_spread_as_the_table_says() {
+    let mut world = World::new();
+    let columns = "(a int, b text, c int, d decimal, v int, PRIMARY KEY (a, b, c, d))";
+    let option = |world: &World, name: &str| world.table(name).options.write_sharding.as_deref().cloned();
+    world.run(&format!("CREATE TABLE t {columns} WITH write_sharding = {{'shards': 200, 'by': ['c', 'b']}}"));
+    let of_t = Some(WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0, 1]) });
+    assert_eq!(option(&world, "t"), of_t);
+    let calculated = "{'shards': '1', 'mode': 'Calculated', 'by': 'b'}";
+    world.run(&format!("CREATE TABLE u {columns} WITH write_sharding = {calculated}"));
+    assert_eq!(option(&world, "u"), Some(WriteSharding { shards: 1, by: ShardedBy::Clustering(vec![0]) }));
+    world.run(&format!("CREATE TABLE r {columns} WITH write_sharding = {{'shards': {SHARDS_MAX}, 'mode': 'random'}}"));
+    assert_eq!(option(&world, "r"), Some(WriteSharding { shards: SHARDS_MAX, by: ShardedBy::Random }));
+
+    world.run("ALTER TABLE t RENAME b TO bb");
+    world.run("ALTER TABLE t WITH comment = 'other options'");
+    world.run("ALTER TABLE t ADD w int");
+    assert_eq!(option(&world, "t"), of_t);
+    assert_eq!(of_t.expect("there").to_cql(&["bb", "c"]), "{'shards': 200, 'by': ['bb', 'c']}");
+    let static_column = "write_sharding cannot be used: column 's' is static";
+    assert_eq!(world.failure("ALTER TABLE t ADD s int static"), static_column);
+    assert_eq!(
+        world.failure("ALTER TABLE t WITH write_sharding = {'shards': 200, 'by': ['bb', 'c']}"),
+        "write_sharding of a table that exists cannot be changed: its rows are where they were written"
+    );
+    assert_eq!(
+        world.failure("ALTER TABLE t WITH write_sharding = true"),
+        "Invalid value for property 'write_sharding'. It should be a map."
+    );
+    for (option, refused) in [
+        ("{'by': ['b']}", "write_sharding needs the number of shards"),
+        ("{'shards': 0, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got 0)"),
+        ("{'shards': 1001, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got 1001)"),
+        ("{'shards': -1, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got -1)"),
+        ("{'shards': 9}", "write_sharding needs clustering columns in by, such as 'by': ['c'], or 'mode': 'random'"),
+        (
+            "{'shards': 9, 'by': []}",
+            "write_sharding needs clustering columns in by, such as 'by': ['c'], or 'mode': 'random'",
+        ),
+        (
+            "{'shards': 9, 'mode': 'random', 'by': ['b']}",
+            "write_sharding with the mode random cannot name columns in by",
+        ),
+        ("{'shards': 9, 'mode': 'other'}", "mode of write_sharding must be calculated or random (got other)"),
+        ("{'shards': 9, 'per': 'b'}", "Unknown option 'per' of write_sharding"),
+        ("{'shards': 9, 'by': ['v']}", "write_sharding cannot be used: 'v' in by is no clustering column of table x"),
+        ("{'shards': 9, 'by': ['a']}", "write_sharding cannot be used: 'a' in by is no clustering column of table x"),
+        ("{'shards': 9, 'by': ['b', 'b']}", "write_sharding cannot be used: by names 'b' twice"),
+        (
+            "{'shards': 9, 'by': ['d']}",
+            "write_sharding cannot be used: column 'd' in by has the type decimal, whose equal values can have \
+             different bytes",
+        ),
+    ] {
+        let text = format!("CREATE TABLE x {columns} WITH write_sharding = {option}");
+        assert_eq!(world.failure(&text), refused, "{option}");
+    }
+    let by_b = "write_sharding = {'shards': 9, 'by': ['b']}";
+    for (columns, refused) in [
+        ("(a int, b int, s int static, PRIMARY KEY (a, b))", static_column),
+        ("(a int PRIMARY KEY, b int)", "write_sharding cannot be used: table x has no clustering columns"),
+    ] {
+        assert_eq!(world.failure(&format!("CREATE TABLE x {columns} WITH {by_b}")), refused);
+    }
+    assert_eq!(
+        world.failure(
+            "CREATE TABLE x (a int, b int, n counter, PRIMARY KEY (a, b)) WITH write_sharding = {'shards': 9, 'mode': \
+             'random'}"
+        ),
+        "write_sharding cannot be used: counters are updated, which the mode random does not allow"
+    );
+    world.has_write_sharding = false;
+    let text = format!("CREATE TABLE x {columns} WITH {by_b}");
+    assert_eq!(world.failure(&text), "Some nodes run a version without write_sharding; update them first");
+    world.has_write_sharding = true;
+    world.schema.partitioner = model::Partitioner::Random;
+    assert_eq!(world.failure(&text), "write_sharding cannot be used: the partitioner is RandomPartitioner");
 }
 
 #[test]

@@ -44,12 +44,14 @@ pub mod request;
 pub mod row;
 pub mod schema;
 pub mod shape;
+pub mod stored_key;
 pub mod tablets;
 pub mod text;
 pub mod token;
 pub mod tombstone_gc;
 pub mod types;
 pub mod value;
+pub mod write_sharding;
 
 pub use failure::{Consistency, ErrorCode, Failure};
 pub use id_map::IdMap;
@@ -63,6 +65,7 @@ pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParame
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
 pub use token::{RingToken, Token, TokenRange};
 pub use types::{CqlType, UserType};
+pub use write_sharding::{ShardedBy, WriteSharding};
 
 use std::hash::BuildHasherDefault;
 use xxhash_rust::xxh3::Xxh3Default;

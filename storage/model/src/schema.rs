@@ -10,6 +10,7 @@ use crate::tablets::TableTablets;
 use crate::text::to_plain;
 use crate::tombstone_gc::{GcBefore, GcMode, RepairedRanges, TombstoneGc};
 use crate::types::{CqlType, UserType};
+use crate::write_sharding::WriteSharding;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
@@ -280,15 +281,15 @@ impl Table {
         self.indexes.iter().filter(move |index| index.column == column)
     }
 
-    /// A serialised partition key as Cassandra's tools show it: `7`, `0:he\\:y`.
+    /// A stored partition key as Cassandra's tools show it: `7`, `0:he\\:y`. With write sharding the number of the
+    /// sub-partition comes last.
     pub fn key_text(&self, key: &[u8]) -> String {
-        let columns = self.partition_key();
-        if let [column] = columns {
+        if let ([column], None) = (self.partition_key(), self.write_sharding()) {
             return to_plain(&column.cql_type, key);
         }
-        let parts = columns.iter().zip(components(key, columns.len()));
-        let texts = parts.map(|(column, part)| {
-            let text = to_plain(&column.cql_type, part).replace(':', "\\:");
+        let parts = self.stored_key_types().zip(components(key, self.stored_key_len()));
+        let texts = parts.map(|(cql_type, part)| {
+            let text = to_plain(cql_type, part).replace(':', "\\:");
             // As in Cassandra, so that the end of a part is not taken for an escape.
             let end = if text.ends_with(['\\', '!']) { "!" } else { "" };
             format!("{text}{end}")
@@ -330,6 +331,8 @@ pub struct TableOptions {
     /// How many tablets the table should have.
     pub tablets: TableTablets,
     pub tombstone_gc: TombstoneGc,
+    /// How the rows of one partition key are spread over several partitions; `None`: they are not.
+    pub write_sharding: Option<Arc<WriteSharding>>,
 }
 
 impl Default for TableOptions {
@@ -366,6 +369,7 @@ impl Default for TableOptions {
             speculative_retry: "99p".into(),
             tablets: TableTablets::default(),
             tombstone_gc: TombstoneGc::default(),
+            write_sharding: None,
         }
     }
 }

@@ -49,6 +49,8 @@ pub mod features {
     pub const CLUSTER_SNAPSHOTS: u64 = 1 << 18;
     /// It places tables by tablets.
     pub const TABLETS: u64 = 1 << 19;
+    /// It knows tables whose partition keys are spread over several partitions.
+    pub const WRITE_SHARDING: u64 = 1 << 20;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -64,7 +66,8 @@ pub mod features {
         | REPAIR_PROOFS
         | UNIT_LEASES
         | CLUSTER_SNAPSHOTS
-        | TABLETS;
+        | TABLETS
+        | WRITE_SHARDING;
 }
 
 /// A member of the cluster, as it describes itself.

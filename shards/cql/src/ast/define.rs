@@ -5,6 +5,8 @@ use model::IndexedPart;
 
 /// The property whose values may be maps.
 pub const CUSTOM_PROPERTIES: &str = "custom_properties";
+/// The table option whose map may have a list as a value.
+pub const WRITE_SHARDING: &str = "write_sharding";
 
 /// One `name = value` of a WITH clause.
 #[derive(Clone, PartialEq, Debug)]
@@ -20,7 +22,8 @@ pub struct Property {
 pub enum PropertyValue {
     /// A constant.
     Text(String),
-    /// `{'k': 'v', ...}`. In [`CUSTOM_PROPERTIES`] values may be maps: `{'a': {'b': 1}}` is given as `{'a.b': 1}`.
+    /// `{'k': 'v', ...}`. In [`CUSTOM_PROPERTIES`] values may be maps: `{'a': {'b': 1}}` is given as `{'a.b': 1}`. In
+    /// [`WRITE_SHARDING`] they may be lists: `{'a': ['b', 'c']}` is given as `'a': 'b'` and `'a': 'c'`.
     Map(Vec<(String, String)>),
 }
 

@@ -5,7 +5,7 @@ use super::ineffective_options;
 use super::masks;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use super::{table_options, tablets};
-use crate::ast::{AlterTable, TableChange};
+use crate::ast::{AlterTable, TableChange, WRITE_SHARDING};
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
 
@@ -43,6 +43,11 @@ pub(super) fn alter(
             // are.
             table_options::parse(properties, None, site)?.finish()?;
             let options = table_options::parse(properties, Some(&table.options), site)?;
+            if options.sharding.is_some() {
+                return Err(Failure::config(format!(
+                    "{WRITE_SHARDING} of a table that exists cannot be changed: its rows are where they were written"
+                )));
+            }
             if let Some(id) = &options.id {
                 id.clone()?;
                 return Err(Failure::config("Cannot alter table id."));

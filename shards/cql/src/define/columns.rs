@@ -3,7 +3,7 @@
 //! Invariants: a column that is added again must be able to read what was written before it was dropped, so its type
 //! must be compatible with the old one and its kind the same; it gets a new id. The ids of other columns never change.
 
-use super::{DefinitionContext, Result, masks, quoted_full_name};
+use super::{DefinitionContext, Result, masks, quoted_full_name, write_sharding};
 use crate::ast::{ColumnDefinition, TypeName};
 use crate::errors::unsupported;
 use crate::limits::COLUMNS_MAX;
@@ -96,6 +96,9 @@ fn add_column(table: &mut Table, if_not_exists: bool, definition: &ColumnDefinit
         return Err(Failure::invalid(
             "Static columns are only useful (and thus allowed) if the table has at least one clustering column",
         ));
+    }
+    if *is_static && table.write_sharding().is_some() {
+        return Err(write_sharding::no_statics(name));
     }
     refuse_nested_collections(&cql_type, Some(name))?;
     let kind = if *is_static { ColumnKind::Static } else { ColumnKind::Regular };

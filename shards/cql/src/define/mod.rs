@@ -25,6 +25,7 @@ mod table;
 mod table_options;
 mod tablets;
 mod user_type;
+mod write_sharding;
 
 use crate::ast::Definition;
 use crate::errors::{not_modifiable, shortened};
@@ -74,6 +75,8 @@ pub struct DefinitionContext<'a> {
     pub has_repair_proofs: bool,
     /// Whether all nodes can place tables by tablets.
     pub has_tablets: bool,
+    /// Whether all nodes know the option `write_sharding`.
+    pub has_write_sharding: bool,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }

@@ -82,6 +82,7 @@ pub(super) fn create(
         return Err(already_exists(text, keyspace, name));
     }
     let given_id = options.id.clone();
+    let sharding = options.sharding.clone();
     let options = options.finish()?;
     capacity_options::check_effect(options.capacity.as_deref())?;
     tablets::check_table(options.tablets, before)?;
@@ -100,6 +101,10 @@ pub(super) fn create(
         options,
     };
     add_columns(&mut table, create, schema)?;
+    if let Some(written) = sharding {
+        let sharding = written.of_table(&table, schema.partitioner, site)?;
+        table.options.write_sharding = Some(Arc::new(sharding));
+    }
     for definition in &create.columns {
         if let Some(mask) = &definition.mask {
             masks::set(&mut table, &definition.name, mask, before, schema.partitioner, site)?;

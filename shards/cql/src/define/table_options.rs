@@ -4,8 +4,9 @@
 //! that storage does not use are checked and stored too; options that would change answers but are not implemented are
 //! refused.
 
+use super::write_sharding::WrittenSharding;
 use super::{DefinitionContext, capacity_options, compaction_options, compression_options, table_id};
-use crate::ast::{Property, PropertyValue};
+use crate::ast::{Property, PropertyValue, WRITE_SHARDING};
 use crate::errors::{syntax, unsupported};
 use model::memtable::DEFAULT_MEMTABLE;
 use model::schema::TableOptions;
@@ -34,6 +35,8 @@ pub(crate) struct ParsedOptions {
     unknown: Option<String>,
     /// The id given by WITH ID, which Cassandra checks last.
     pub(crate) id: Option<Result<TableId>>,
+    /// The option `write_sharding`, which only new tables take.
+    pub(crate) sharding: Option<WrittenSharding>,
 }
 
 /// Parses all properties. Missing ones are as in `before`, or have their defaults.
@@ -49,6 +52,7 @@ pub(crate) fn parse(
     let mut id = None;
     let mut bloom = None;
     let mut unknown = None;
+    let mut sharding = None;
     let mut names: Vec<&str> = properties.iter().map(|property| property.name.as_str()).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
@@ -107,12 +111,13 @@ pub(crate) fn parse(
                     return Err(Failure::invalid("Some nodes run a version without tombstone_gc; update them first"));
                 }
             }
+            WRITE_SHARDING => sharding = Some(WrittenSharding::parse(property)?),
             name if capacity_options::is_one(name) => capacity_options::apply(property, &mut options.capacity)?,
             other => unknown = unknown.or_else(|| Some(other.to_owned())),
         }
     }
     capacity_options::check(properties)?;
-    Ok(ParsedOptions { options, bloom, is_new: before.is_none(), unknown, id })
+    Ok(ParsedOptions { options, bloom, is_new: before.is_none(), unknown, id, sharding })
 }
 
 impl ParsedOptions {

@@ -4,6 +4,7 @@ mod access;
 mod modify;
 mod operation;
 mod select;
+mod write_sharding;
 
 use crate::ast::{self, Body};
 use crate::define;

@@ -1,6 +1,6 @@
 //! Prepares INSERT, UPDATE, DELETE and BATCH.
 
-use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl};
+use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl, write_sharding};
 use crate::ast::{self, ModifyBody, Using};
 use crate::conditions;
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
@@ -100,7 +100,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     check_conditional(conditional, modify, &table)?;
     let Built { kind, keys, clustering, operations, statics, rows } = built;
     let is_virtual = VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str());
-    Ok(Modify {
+    let planned = Modify {
         kind,
         table,
         keys,
@@ -113,7 +113,9 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
         json,
         conditions,
         is_virtual,
-    })
+    };
+    write_sharding::check_modify(&planned)?;
+    Ok(planned)
 }
 
 /// Refuses clauses that a statement with IF may not have. Reported after errors of the statement itself.

@@ -1,6 +1,6 @@
 //! Prepares SELECT.
 
-use super::{Resolver, bare, prepare_timeout, special};
+use super::{Resolver, bare, prepare_timeout, special, write_sharding};
 use crate::ast;
 use crate::java_order::{bytes_hash, in_hash_order};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
@@ -56,6 +56,7 @@ pub(crate) fn prepare_select(
         }
         check_distinct(select, &scope, &order, &rows)?;
     }
+    write_sharding::check_select(select, &scope.table, &rows, group_by)?;
     if aggregate && !group_by && select.per_partition_limit.is_some() {
         return Err(Failure::invalid("PER PARTITION LIMIT is not allowed with aggregate queries."));
     }

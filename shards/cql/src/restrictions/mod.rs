@@ -233,9 +233,11 @@ pub(crate) fn join<'c>(columns: impl Iterator<Item = &'c Column>) -> String {
     names.join(", ")
 }
 
-/// Records a marker that alone gives a partition key column; of several the last counts, as in Cassandra.
+/// Records a marker that alone gives a partition key column; of several the last counts, as in Cassandra. With write
+/// sharding the token of these values is no partition's: drivers that routed by it would send all requests for one key
+/// to the same nodes.
 pub(crate) fn note_key(column: &Column, table: &Table, term: &Term, markers: &mut Markers<'_>) {
-    if column.kind == ColumnKind::PartitionKey {
+    if column.kind == ColumnKind::PartitionKey && table.write_sharding().is_none() {
         markers.key(column.position as usize, table.partition_key_len, term);
     }
 }

@@ -233,6 +233,16 @@ impl<'s> Restrictions<'s> {
                 format!("The token function arguments must be in the partition key order: {}", join(key.iter()))
             }));
         }
+        if scope.table.write_sharding().is_some() && matches!(term, ast::Term::Function { name, .. } if name == "token")
+        {
+            return Err(Failure::invalid(format!(
+                "The token of values is not where rows of table {} are, which has {}; compare with tokens that SELECT \
+                 token({}) gives, or with those of nodes",
+                scope.table.full_name(),
+                ast::WRITE_SHARDING,
+                join(key.iter())
+            )));
+        }
         let receiver = Receiver { scope, name: TOKEN, cql_type: &scope.partitioner.token_type() };
         let term = prepare_term(term, &receiver, markers)?;
         let shown = join(key.iter());

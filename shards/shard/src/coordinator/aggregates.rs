@@ -5,6 +5,7 @@ use super::asked_replica::{no_replica, pieces_of};
 use super::gathering::Unread;
 use super::read::{ReadPlan, read_request};
 use super::scan::{Scan, WINDOW_PIECES};
+use super::sub_partitions::UNDER_WAY_MAX;
 use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::metrics::Measure;
@@ -23,6 +24,8 @@ const AGGREGATE_ROWS: u64 = 1 << 16;
 pub(crate) enum Aggregated<'a> {
     /// These partitions.
     Keys(&'a [DecoratedKey]),
+    /// These partitions, some at once: it does not matter which row is the first.
+    Together(&'a [DecoratedKey]),
     /// All partitions of a range.
     Range(&'a TokenRange),
 }
@@ -31,7 +34,7 @@ pub(crate) enum Aggregated<'a> {
 pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggregated<'_>) -> Result<RowBlock, Failure> {
     let began = runtime::now();
     let measure = match partitions {
-        Aggregated::Keys(_) => Measure::CoordinatorRead,
+        Aggregated::Keys(_) | Aggregated::Together(_) => Measure::CoordinatorRead,
         Aggregated::Range(_) => Measure::CoordinatorScan,
     };
     // Values other than counts are those of the first row: of the first key in the given order, or of the smallest
@@ -40,9 +43,15 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
         Aggregated::Keys(keys) => {
             let mut parts = Vec::new();
             for key in keys {
-                let mut blocks = Blocks::new(plan, Partitions::Key(key.clone()));
-                while !blocks.take(read_request(shard, plan, blocks.next()).await?)? {}
-                parts.push(blocks.part());
+                parts.push(over_key(shard, plan, key).await?);
+            }
+            parts
+        }
+        Aggregated::Together(keys) => {
+            let mut parts = Vec::new();
+            for window in keys.chunks(UNDER_WAY_MAX) {
+                let reads = window.iter().map(|key| Box::pin(over_key(shard, plan, key)));
+                parts.extend(join_all(reads.collect()).await.into_iter().collect::<Result<Vec<_>, Failure>>()?);
             }
             parts
         }
@@ -55,6 +64,13 @@ pub(crate) async fn aggregate(shard: &Shard, plan: &ReadPlan, partitions: Aggreg
     plan.took(shard, measure, began);
     parts.retain(|part| part.rows > 0);
     Ok(merge_counted(&plan.selection, &parts))
+}
+
+/// The part of one partition.
+async fn over_key(shard: &Shard, plan: &ReadPlan, key: &DecoratedKey) -> Result<RowBlock, Failure> {
+    let mut blocks = Blocks::new(plan, Partitions::Key(key.clone()));
+    while !blocks.take(read_request(shard, plan, blocks.next()).await?)? {}
+    Ok(blocks.part())
 }
 
 /// Partitions that are read one block after another.

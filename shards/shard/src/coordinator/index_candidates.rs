@@ -13,7 +13,7 @@ use super::gathering::{PlacedRead, Unread, gather};
 use super::read::{ReadPlan, read_request};
 use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
-use crate::rows::block::{RowBlock, merge_counted};
+use crate::rows::block::{RowBlock, RowPlaces, merge_counted};
 use crate::shard_state::Shard;
 use cluster::placement::Replica;
 use cluster::plan::PartitionReadPlan;
@@ -165,17 +165,20 @@ impl Round<'_> {
         {
             return ReadReply { end, last: resume, scanned: self.met, ..only };
         }
-        let mut block = RowBlock::default();
+        let (mut block, mut places) = (RowBlock::default(), RowPlaces::default());
         if counts {
             let parts: Vec<RowBlock> =
                 blocks.into_iter().map(|reply| reply.block).filter(|part| part.rows > 0).collect();
             block = merge_counted(&self.plan.selection, &parts);
         } else {
             for reply in blocks {
+                let before = block.bytes.len() as u32;
+                block.ends.extend(reply.block.ends.iter().map(|(token, row_end)| (*token, row_end + before)));
                 block.bytes.extend_from_slice(&reply.block.bytes);
                 block.rows += reply.block.rows;
+                places.append(reply.places);
             }
         }
-        ReadReply { block, end, last: resume, scanned: self.met, ..ReadReply::default() }
+        ReadReply { block, end, last: resume, scanned: self.met, places }
     }
 }

@@ -34,6 +34,7 @@ mod replica_read;
 pub(crate) mod replication;
 pub(crate) mod row_source;
 pub(crate) mod scan;
+pub(crate) mod sub_partitions;
 pub(crate) mod throttle;
 pub(crate) mod truncate;
 pub(crate) mod validation;

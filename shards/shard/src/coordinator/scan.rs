@@ -361,7 +361,7 @@ fn next_window(window: usize, pieces: usize, rows: u64, left: u64) -> usize {
 
 /// How many bytes to ask each of `streams` for when the page has `filled` bytes: an equal share of the rest. More would
 /// not fit, and would be read again for the next page.
-fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
+pub(super) fn block_bytes(limits: PageLimits, filled: usize, streams: usize) -> usize {
     match limits.bytes_max {
         Some(bytes_max) => bytes_max.saturating_sub(filled).div_ceil(streams).max(BLOCK_BYTES_MIN),
         None => limits.block_bytes(),

@@ -234,6 +234,9 @@ fn options(table: &Table, internals: bool) -> Vec<String> {
     // These are not Cassandra's, and only tables that have them show them.
     let of_capacity = options.capacity.iter().flat_map(|capacity| capacity.options());
     out.extend(of_capacity.map(|(name, value)| format!("{name} = {value}")));
+    let names: Vec<&str> = table.clustering().iter().map(|column| column.name.as_str()).collect();
+    let of_sharding = table.write_sharding().map(|sharding| sharding.to_cql(&names));
+    out.extend(of_sharding.map(|sharding| format!("write_sharding = {sharding}")));
     out
 }
 

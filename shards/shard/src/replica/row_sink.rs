@@ -107,7 +107,7 @@ impl<'a> RowBlockSink<'a> {
             partitioner,
             counts: None,
             sources: SmallVec::new(),
-            key_len: table.partition_key_len,
+            key_len: table.stored_key_len(),
             key: match &request.command.partitions {
                 Partitions::Key(key) => Some(key),
                 Partitions::Range(_) => None,

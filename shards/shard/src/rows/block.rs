@@ -79,6 +79,24 @@ impl RowPlaces {
         });
     }
 
+    /// The comparable clustering of row `n`; empty if there is no such row.
+    pub(crate) fn comparable(&self, n: usize) -> &[u8] {
+        let Some(place) = self.rows.get(n) else { return &[] };
+        let start = place.comparable_start as usize;
+        self.bytes.get(start..start + place.comparable_len as usize).unwrap_or_default()
+    }
+
+    /// Appends the places of the rows that follow.
+    pub(crate) fn append(&mut self, more: RowPlaces) {
+        let before = self.bytes.len() as u32;
+        self.bytes.extend_from_slice(&more.bytes);
+        self.rows.extend(more.rows.into_iter().map(|place| RowPlace {
+            key_start: place.key_start + before,
+            comparable_start: place.comparable_start + before,
+            ..place
+        }));
+    }
+
     /// How many rows there are.
     pub(crate) fn len(&self) -> usize {
         self.rows.len()
@@ -193,4 +211,46 @@ pub(crate) fn counted_nothing(selection: &[Selector]) -> RowBlock {
 /// The cells of encoded rows, one after another.
 pub(crate) fn cells_of(bytes: &[u8]) -> impl Iterator<Item = Option<&[u8]>> {
     model::value::TupleElements::new(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::mutation::Clustering;
+
+    fn places(rows: &[(&[u8], &[u8], u64)]) -> RowPlaces {
+        let mut places = RowPlaces::default();
+        for (key, comparable, count) in rows {
+            let token = Partitioner::Murmur3.token(key);
+            let row = LiveRow {
+                token,
+                key,
+                clustering: Clustering(&[]),
+                comparable,
+                liveness: None,
+                cells: &[],
+                static_cells: &[],
+                static_only: false,
+            };
+            places.push(&row, *count);
+        }
+        places
+    }
+
+    #[test]
+    fn places_follow_each_other_in_blocks_that_are_joined() {
+        let (first, second) =
+            (places(&[(b"k", b"a", 1), (b"k", b"bb", 2)]), places(&[(b"k", b"ccc", 3), (b"l", b"", 1)]));
+        let mut joined = first;
+        joined.append(second);
+        assert_eq!(joined.len(), 4);
+        let expected: [(&[u8], &[u8], u64); 4] = [(b"k", b"a", 1), (b"k", b"bb", 2), (b"k", b"ccc", 3), (b"l", b"", 1)];
+        for (n, (key, comparable, count)) in expected.into_iter().enumerate() {
+            assert_eq!(joined.comparable(n), comparable);
+            let resume = joined.resume(Partitioner::Murmur3, n);
+            assert_eq!((&*resume.position.key.key, resume.partition_rows), (key, count));
+            assert_eq!(resume.position.comparable.as_deref(), Some(comparable));
+        }
+        assert_eq!(joined.comparable(4), [0; 0]);
+    }
 }

@@ -8,7 +8,6 @@
 
 use cql::plan::{Comparison, IndexUse};
 use model::counter::CounterContext;
-use model::key::components;
 use model::query::LiveRow;
 use model::row::{Cell, CellContent};
 use model::value::{self, compare};
@@ -72,7 +71,7 @@ impl RowFilter {
             let Some(column) = self.table.columns.get(condition.column) else { return false };
             let cells = match column.kind {
                 ColumnKind::PartitionKey => {
-                    let value = components(row.key, self.table.partition_key_len).nth(column.position.into());
+                    let value = self.table.key_values(row.key).nth(column.position.into());
                     return condition.test.holds(&column.cql_type, value);
                 }
                 ColumnKind::Clustering => {

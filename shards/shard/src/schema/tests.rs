@@ -11,6 +11,7 @@ use model::schema::{DroppedColumn, KeyspaceTablets, Replication, TableOptions};
 use model::tablets::TableTablets;
 use model::types::UserType;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, IndexedPart, Mutation, Table, text};
+use model::{ShardedBy, WriteSharding};
 
 /// The rows that a mutation writes into one table, without deletions.
 fn rows_of(mutation: &Mutation, table: TableId) -> Vec<StoredRow> {
@@ -374,6 +375,10 @@ fn changes_write_what_the_next_start_reads() {
         in_table(|table| table.options.allow_auto_snapshot = None),
         in_table(|table| table.options.tablets = TableTablets::default()),
         in_table(|table| table.options.tablets.max = Some(8)),
+        in_table(|table| {
+            let sharding = WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0]) };
+            table.options.write_sharding = Some(Arc::new(sharding));
+        }),
         in_table(|table| (table.options.memtable, table.options.incremental_backups) = (None, None)),
         in_table(|table| table.columns[0].name = "renamed".into()),
         in_table(|table| {

@@ -5,7 +5,6 @@
 //! time of each element, and always a deletion of the whole collection.
 
 use crate::guards::logged_thresholds::{LoggedThresholds, Warning};
-use model::key::components;
 use model::mutation::Clustering;
 use model::row::{Cell, CellContent, RowView};
 use model::{ColumnId, Table, text};
@@ -86,7 +85,7 @@ fn bytes_of(cell: &Cell<'_>, now: i64) -> Option<u64> {
 
 /// A primary key as CQL writes it: `1`, or `(1, 'a')` if it has several columns.
 fn row_literal(table: &Table, key: &[u8], clustering: Clustering<'_>) -> String {
-    let partition = table.partition_key().iter().zip(components(key, table.partition_key_len));
+    let partition = table.partition_key().iter().zip(table.key_values(key));
     let values = partition.chain(table.clustering().iter().zip(clustering.components()));
     let literals: Vec<String> = values.map(|(column, value)| text::to_literal(&column.cql_type, value)).collect();
     match literals.as_slice() {

@@ -103,12 +103,12 @@ impl PartitionGuard {
     }
 
     fn partition(&self) -> String {
-        let columns = self.table.partition_key().iter();
-        let values = components(&self.key, self.table.partition_key_len);
-        let shown: Vec<String> = columns
+        let types = self.table.stored_key_types();
+        let values = components(&self.key, self.table.stored_key_len());
+        let shown: Vec<String> = types
             .zip(values)
-            .map(|(column, value)| {
-                let literal = text::to_literal(&column.cql_type, value);
+            .map(|(cql_type, value)| {
+                let literal = text::to_literal(cql_type, value);
                 match literal.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')) {
                     Some(quoted) => quoted.replace("''", "'"),
                     None => literal,

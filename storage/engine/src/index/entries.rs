@@ -50,7 +50,7 @@ impl ValueSource {
         let position = usize::from(column.position);
         let data = DataColumn { id: column.id, is_static: column.kind == ColumnKind::Static };
         Some(match (column.kind, index.part) {
-            (ColumnKind::PartitionKey, _) => ValueSource::PartitionKey { position, count: table.partition_key_len },
+            (ColumnKind::PartitionKey, _) => ValueSource::PartitionKey { position, count: table.stored_key_len() },
             (ColumnKind::Clustering, _) => ValueSource::Clustering { position },
             _ if !column.cql_type.is_multicell() => ValueSource::Cell(data),
             (_, IndexedPart::Keys) => ValueSource::Path(data),

@@ -93,7 +93,7 @@ const REVERSED_TYPE: &str = "org.apache.cassandra.db.marshal.ReversedType";
 impl Header {
     /// Returns a header with all columns of a table.
     pub fn of(table: &Table, stats: EncodingStats) -> Header {
-        let classes: Vec<String> = table.partition_key().iter().map(|column| column.cql_type.class_name()).collect();
+        let classes: Vec<String> = table.stored_key_types().map(|cql_type| cql_type.class_name()).collect();
         let columns = |columns: &[Column]| {
             let mut sorted: Vec<&Column> = columns.iter().collect();
             sorted.sort_by_key(|column| (column.cql_type.is_multicell(), column.name.as_bytes()));

@@ -143,12 +143,13 @@ pub(crate) async fn get_sstables(node: &NodeState, request: &Request, out: &mut 
     Ok(())
 }
 
-/// The bytes of a partition key that is written as nodetool takes it: colons separate the components of a compound key,
-/// and a backslash before a colon makes it part of a component.
+/// The bytes of a stored partition key that is written as nodetool takes it: colons separate the components of a
+/// compound key, and a backslash before a colon makes it part of a component. With write sharding the number of the
+/// sub-partition is the last component.
 pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
-    let columns = table.partition_key();
-    if let [column] = columns {
-        return component_of(&column.cql_type, text);
+    let types: Vec<&CqlType> = table.stored_key_types().collect();
+    if let [cql_type] = types.as_slice() {
+        return component_of(cql_type, text);
     }
     let (mut parts, mut part) = (Vec::new(), String::new());
     let mut characters = text.chars().peekable();
@@ -160,12 +161,12 @@ pub(super) fn key_of(table: &Table, text: &str) -> Result<Vec<u8>, String> {
         }
     }
     parts.push(part);
-    if parts.len() != columns.len() {
-        return Err(format!("{text} has {} of the {} components of the partition key", parts.len(), columns.len()));
+    if parts.len() != types.len() {
+        return Err(format!("{text} has {} of the {} components of the partition key", parts.len(), types.len()));
     }
     let mut components = Vec::new();
-    for (column, part) in columns.iter().zip(&parts) {
-        let bytes = component_of(&column.cql_type, part)?;
+    for (cql_type, part) in types.into_iter().zip(&parts) {
+        let bytes = component_of(cql_type, part)?;
         if bytes.len() > usize::from(u16::MAX) {
             return Err(format!("{} bytes are too many for a component of a key", bytes.len()));
         }

@@ -9,7 +9,7 @@ mod user_type;
 
 use crate::ast::{
     AlterKeyspace, Body, CUSTOM_PROPERTIES, CreateKeyspace, Definition, DropIndex, DropKeyspace, DropTable, DropType,
-    Property, PropertyValue, Term,
+    Property, PropertyValue, Term, WRITE_SHARDING,
 };
 use crate::errors::{syntax, unsupported};
 use crate::lexer::{Token, TokenKind};
@@ -237,6 +237,13 @@ impl Parser<'_> {
                     pairs.extend(flattened(&outer, inner)?);
                     continue;
                 }
+                (Term::Constant(_, name), Term::List(elements)) if property == WRITE_SHARDING => {
+                    if !names.insert(name.clone()) {
+                        return Err(syntax(format!("Multiple definition for property {name}")));
+                    }
+                    pairs.extend(repeated(&name, elements)?);
+                    continue;
+                }
                 (name @ Term::Constant(..), value) => {
                     let text = format!("Invalid property value: {value} for property: {name}");
                     return Err(no_constant(text, &value));
@@ -268,6 +275,15 @@ fn flattened(outer: &str, inner: Vec<(Term, Term)>) -> Result<Vec<(String, Strin
         pairs.push((name, value));
     }
     Ok(pairs)
+}
+
+/// The pairs of a list: one with the same name for each element.
+fn repeated(name: &str, elements: Vec<Term>) -> Result<Vec<(String, String)>> {
+    let pair = |element| match element {
+        Term::Constant(_, element) => Ok((name.to_owned(), element)),
+        other => Err(no_constant(format!("Invalid property value: {other} for property: {name}"), &other)),
+    };
+    elements.into_iter().map(pair).collect()
 }
 
 /// The failure for a part of a property that is no constant.

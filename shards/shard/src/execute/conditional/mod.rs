@@ -26,6 +26,7 @@ use cluster::consistency::check_conditional;
 use cluster::placement::TablePlacement;
 use cluster::plan::CasPlan;
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
+use model::mutation::Clustering;
 use model::{Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, Failure, QueryParameters, Table};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -44,6 +45,7 @@ pub(crate) async fn modify(
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
     check_row(shard, &part)?;
+    let key = stored_key(shard, &part, key)?;
     let table = &modify.table;
     let shown = match modify.conditions.test_existence() {
         true => table.visible_columns().map(|column| column.id).collect(),
@@ -192,7 +194,11 @@ fn next_part(
     key: &mut Option<Vec<u8>>,
 ) -> Result<ConditionalStatement, Failure> {
     let part = part(shard, modify, values)?;
-    let found = only_key(shard, &part, Alone::No)?;
+    let mut found = only_key(shard, &part, Alone::No)?;
+    if modify.table.write_sharding().is_some() {
+        check_row(shard, &part)?;
+        found = stored_key(shard, &part, found)?;
+    }
     if key.get_or_insert_with(|| found.clone()) != &found {
         return Err(Failure::invalid("Batch with conditions cannot span multiple partitions"));
     }
@@ -251,6 +257,26 @@ fn only_key(shard: &Shard, part: &ConditionalStatement, alone: Alone) -> Result<
         }));
     };
     Ok(key)
+}
+
+/// The stored key of the partition in which the row of a statement is. `key` is the one that the statement names.
+fn stored_key(shard: &Shard, part: &ConditionalStatement, key: Vec<u8>) -> Result<Vec<u8>, Failure> {
+    let table = &part.modify.table;
+    let Some(sharding) = table.write_sharding() else { return Ok(key) };
+    let bound = borrowed(&part.bound);
+    let clustering = &part.modify.clustering;
+    let is_whole = part.modify.rows && !clustering.is_slice() && clustering.chosen() == table.clustering_len;
+    let row = match is_whole {
+        true => named_row(shard, &part.modify, &Values::in_order(&bound))?,
+        false => None,
+    };
+    let place = row.and_then(|row| sharding.shard_of_row(Clustering(&row)));
+    place.map(|place| table.stored_key(&key, place)).ok_or_else(|| {
+        Failure::invalid(format!(
+            "Statements that are decided with a condition must name a whole row of table {}, which has write_sharding",
+            table.full_name()
+        ))
+    })
 }
 
 /// Fails if a statement names rows by IN, or names a row wrongly, even if that row has no condition.

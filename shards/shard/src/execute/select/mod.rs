@@ -10,6 +10,7 @@ mod target;
 
 use crate::coordinator::aggregates::{Aggregated, aggregate};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
+use crate::coordinator::sub_partitions::SubPartitions;
 use crate::coordinator::throttle::{Bill, admit_read};
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
@@ -21,7 +22,7 @@ use crate::execute::values::timeout::timeout_of;
 use crate::guards::filtering::{self, FilteredRows};
 use crate::guards::tombstones::{self, ScanCounts, ScanNote, Tombstones};
 use crate::request::{AckTerms, Rows, request_second};
-use crate::rows::block::{RowBlock, counted_nothing};
+use crate::rows::block::{RowBlock, cells_of, counted_nothing};
 use crate::rows::filter::RowFilter;
 use crate::shard_state::Shard;
 use crate::statements::Statement;
@@ -30,13 +31,15 @@ use cluster::consistency::check_read;
 use cql::plan::{Choice, PartitionRestriction, Select, Selector, Term, Value};
 use engine::PrefetchStage;
 use engine::index::{ENTRY_EXTRA_BYTES, IndexLookup};
+use model::WriteSharding;
 use model::key::KEY_BYTES_MAX;
 use model::query::{Resume, Slice};
 use model::schema::is_system_keyspace;
+use model::value::push_element;
 use model::{ColumnKind, Consistency, CqlType, DecoratedKey, Failure, Home, IndexedPart, Partitioner, QueryParameters};
 use projection::{GroupLimits, groups};
 use query_text::QueryText;
-use sorted::{sorted, sorted_groups, with_order};
+use sorted::{SortedKeys, sorted, sorted_groups, with_order};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -69,7 +72,7 @@ pub(crate) async fn select(
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
     let filter = row_filter(shard, &select.table, &select.filter, values)?;
-    let target = target_of(shard, select, values)?;
+    let mut target = target_of(shard, select, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
         && placement.shard_of(placement.keyspace().topology().here(), key.token) == shard.id().0
@@ -79,27 +82,31 @@ pub(crate) async fn select(
     let (slices, ends_at_null) = match (&target, &select.partitions) {
         // If no partition is named, Cassandra does not look at the clustering.
         (Target::Nothing, PartitionRestriction::Keys(_)) => (Arc::from([]), false),
-        _ => slices_of(shard, statement, select, values)?,
+        _ => slices_of(shard, statement, select, values, &mut target)?,
     };
     // As in Cassandra, partitions are read even if the slice ends before every value and therefore holds no row.
     let reads = !slices.is_empty() || ends_at_null || reads_statics_of_no_rows(select);
     if let (Home::Shard0, Target::Keys(keys)) = (placement.home(), &target) {
         settings::warn(&select.table, keys, warnings);
     }
-    if let Target::Keys(keys) = &target
-        && reads
-    {
-        keys.iter().try_for_each(|key| check_key(&key.key))?;
+    let named: &[DecoratedKey] = match &target {
+        Target::Keys(keys) => keys,
+        Target::Spread(of) => &of.keys,
+        Target::Range(_) | Target::Nothing => &[],
+    };
+    if reads {
+        named.iter().try_for_each(|key| check_key(&select.table, &key.key))?;
     }
-    let by_keys = matches!(target, Target::Keys(_)) && reads;
+    let by_keys = !named.is_empty() && reads;
     if is_sorted_over_keys(select) && page_rows(parameters).is_some() && (by_keys || aggregates(select)) {
         return Err(Failure::invalid(
             "Cannot page queries with both ORDER BY and a IN restriction on the partition key; you must either remove \
              the ORDER BY or the IN and sort client side, or disable paging for this query",
         ));
     }
-    if let (Target::Keys(keys), true) = (&target, reads && terms.consistency.is_serial() && may_be_conditional(select))
-    {
+    if reads && terms.consistency.is_serial() && may_be_conditional(select) && !named.is_empty() {
+        let stored = stored_row_keys(select, &target)?;
+        let keys = if stored.is_empty() { named } else { &stored };
         // A paged read visits one partition after another, and an aggregating one pages internally.
         if keys.len() > 1 && !aggregates(select) && page_rows(parameters).is_none_or(|rows| limit <= rows) {
             return Err(Failure::invalid(
@@ -134,7 +141,15 @@ pub(crate) async fn select(
         looked_at: Cell::new(0),
     };
     if let Some(bill) = bill {
-        let keys: &[DecoratedKey] = if let Target::Keys(keys) = &target { keys } else { &[] };
+        let stored: Vec<DecoratedKey>;
+        let keys: &[DecoratedKey] = match &target {
+            Target::Keys(keys) => keys,
+            Target::Spread(of) => {
+                stored = of.stored(&select.table).collect();
+                &stored
+            }
+            Target::Range(_) | Target::Nothing => &[],
+        };
         Box::pin(admit_read(shard, bill, &plan, keys)).await?;
     }
     let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
@@ -207,8 +222,11 @@ async fn answer(
     }
 
     if several {
-        let Target::Keys(keys) = target else { return Ok(rows(statement, RowBlock::default(), None)) };
-        let block = Box::pin(sorted(shard, plan, &select.order, &keys, limit)).await?;
+        let block = match target {
+            Target::Keys(keys) => Box::pin(sorted(shard, plan, &select.order, SortedKeys::Whole(&keys), limit)).await?,
+            Target::Spread(of) => Box::pin(sorted(shard, plan, &select.order, SortedKeys::Spread(&of), limit)).await?,
+            Target::Range(_) | Target::Nothing => return Ok(rows(statement, RowBlock::default(), None)),
+        };
         return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
 
@@ -293,13 +311,82 @@ fn names_several_keys(select: &Select) -> bool {
         if keys.iter().any(|choice| !matches!(choice, Choice::One(_))))
 }
 
-async fn aggregated(shard: &Shard, plan: &ReadPlan, target: &Target) -> Result<RowBlock, Failure> {
+async fn aggregated(shard: &Shard, plan: &mut ReadPlan, target: &Target) -> Result<RowBlock, Failure> {
     let block = match target {
         Target::Nothing => RowBlock::default(),
         Target::Keys(keys) => aggregate(shard, plan, Aggregated::Keys(keys)).await?,
+        Target::Spread(of) => spread_aggregate(shard, plan, of).await?,
         Target::Range(range) => aggregate(shard, plan, Aggregated::Range(range)).await?,
     };
     Ok(if block.rows == 0 { counted_nothing(&plan.selection) } else { block })
+}
+
+/// The row of an aggregate over keys with sub-partitions; no row if they have none.
+async fn spread_aggregate(shard: &Shard, plan: &mut ReadPlan, of: &SubPartitions) -> Result<RowBlock, Failure> {
+    let is_count = |selector: &Selector| matches!(selector, Selector::CountRows | Selector::Count(_));
+    let is_random = plan.table.write_sharding().is_some_and(WriteSharding::is_random);
+    if !is_random && plan.selection.iter().all(is_count) {
+        let stored: Vec<DecoratedKey> = of.stored(&plan.table).collect();
+        return aggregate(shard, plan, Aggregated::Together(&stored)).await;
+    }
+    // The first row in clustering order is asked for, or rows may be in several sub-partitions: the rows are read here.
+    let counted = plan.selection.clone();
+    let first_clustering = plan.table.clustering().first().map(|column| column.id);
+    let fetched = counted.iter().map(|selector| match (selector, first_clustering) {
+        (Selector::Count(column), _) => Selector::Column(*column),
+        (Selector::CountRows, Some(column)) => Selector::Column(column),
+        (other, _) => other.clone(),
+    });
+    plan.selection = fetched.collect();
+    let limits = PageLimits { rows_max: u64::MAX, bytes_max: Some(PAGE_BYTES_MAX) };
+    let (mut counts, mut first, mut resume) = (vec![0_u64; counted.len()], None, None);
+    loop {
+        let page = page_of(shard, plan, Target::Spread(of.clone()), resume, limits).await?;
+        count_rows(&counted, &page.block, &mut counts, &mut first);
+        match page.stopped_at {
+            Some(position) => resume = Some(position),
+            None => break,
+        }
+        runtime::yield_if_needed().await;
+    }
+    plan.selection = counted;
+    let mut block = RowBlock::default();
+    let Some(first) = first else { return Ok(block) };
+    let values = plan.selection.iter().zip(&counts).zip(cells_of(&first));
+    for ((selector, count), value) in values {
+        let count = count.to_be_bytes();
+        push_element(&mut block.bytes, if is_count(selector) { Some(&count[..]) } else { value });
+    }
+    block.rows = 1;
+    Ok(block)
+}
+
+/// Adds the rows of a block to the counts of `counted`, and keeps the first row.
+fn count_rows(counted: &[Selector], block: &RowBlock, counts: &mut [u64], first: &mut Option<Vec<u8>>) {
+    let mut cells = cells_of(&block.bytes);
+    for _ in 0..block.rows {
+        let keeps = first.is_none();
+        let row = first.get_or_insert_default();
+        for ((selector, count), value) in counted.iter().zip(counts.iter_mut()).zip(cells.by_ref()) {
+            *count += u64::from(value.is_some() || matches!(selector, Selector::CountRows));
+            if keeps {
+                push_element(row, value);
+            }
+        }
+    }
+}
+
+/// The stored keys of what a read at SERIAL or LOCAL_SERIAL names of a table with write sharding; none of other tables.
+fn stored_row_keys(select: &Select, target: &Target) -> Result<Vec<DecoratedKey>, Failure> {
+    let Target::Spread(of) = target else { return Ok(Vec::new()) };
+    match of.shards.len() {
+        1 => Ok(of.stored(&select.table).collect()),
+        _ => Err(Failure::invalid(format!(
+            "SERIAL/LOCAL_SERIAL consistency may only be requested for rows of one sub-partition: table {} has \
+             write_sharding, so restrict the columns by which it is sharded",
+            select.table.full_name()
+        ))),
+    }
 }
 
 /// LIMIT or PER PARTITION LIMIT; [`u64::MAX`] without one.
@@ -318,19 +405,28 @@ fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u
     }
 }
 
-/// The rows named as slices, and whether they end before every value.
+/// The rows named as slices, and whether they end before every value. Leaves those sub-partitions of `target` that may
+/// have these rows.
 fn slices_of(
     shard: &Shard,
     statement: &Statement,
     select: &Select,
     values: &Values<'_>,
+    target: &mut Target,
 ) -> Result<(Arc<[Slice]>, bool), Failure> {
     let restriction = &select.clustering;
     if restriction.is_empty() {
         return Ok((statement.all_rows.clone(), false));
     }
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
-        Some(bounds) => Ok((bounds.slices(&select.table), bounds.ends_at_null())),
+        Some(bounds) => {
+            if let (Target::Spread(of), Some(sharding)) = (target, select.table.write_sharding())
+                && let Some(shards) = bounds.sub_partitions(sharding)
+            {
+                of.shards = shards;
+            }
+            Ok((bounds.slices(&select.table), bounds.ends_at_null()))
+        }
         None => Ok((Arc::from([]), false)),
     }
 }

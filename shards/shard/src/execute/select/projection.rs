@@ -168,9 +168,13 @@ pub(crate) async fn groups(
 
 /// Whether nothing can follow because the last partition has no rows or has returned as many groups as it may.
 fn is_last(target: &Target, stopped_at: &Resume, limits: GroupLimits) -> bool {
-    let Target::Keys(keys) = target else { return false };
+    let last = match target {
+        Target::Keys(keys) => keys.last(),
+        Target::Spread(of) => of.keys.last(),
+        Target::Range(_) | Target::Nothing => return false,
+    };
     let is_over = stopped_at.position.comparable.is_none() || stopped_at.partition_rows >= limits.per_partition;
-    is_over && keys.last() == Some(&stopped_at.position.key)
+    is_over && last == Some(&stopped_at.position.key)
 }
 
 struct Gathering<'p> {

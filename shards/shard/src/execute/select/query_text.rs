@@ -11,7 +11,7 @@ use crate::shard_state::Shard;
 use cql::plan::{Choice, Comparison, Filter, PartitionRestriction, Select, Selector, SliceBound, Term, Tuple, Value};
 use model::identifier::quoted;
 use model::text::to_literal;
-use model::{Column, ColumnId, CqlType, key};
+use model::{Column, ColumnId, CqlType};
 use std::fmt::Write;
 
 /// A SELECT that was run, with its values.
@@ -30,7 +30,7 @@ impl QueryText<'_, '_> {
         let mut conditions = Vec::new();
         match &note.key {
             Some(of) => {
-                let parts = key::components(&of.key, table.partition_key_len);
+                let parts = table.key_values(&of.key);
                 conditions.extend(parts.zip(table.partition_key()).map(|(part, column)| equal(column, part)));
             }
             None => self.tokens(&mut conditions),

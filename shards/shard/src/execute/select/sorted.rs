@@ -8,6 +8,7 @@
 //! largest allowed result.
 
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, RESULT_BYTES_MAX, ReadPlan, read_key, result_too_large};
+use crate::coordinator::sub_partitions::{SubPartitions, read_page};
 use crate::execute::select::projection::{GroupPage, SortKey};
 use crate::guards::tombstones::ScanCounts;
 use crate::rows::block::{RowBlock, cells_of};
@@ -23,17 +24,28 @@ struct SortedRow<'b> {
     bytes: &'b [u8],
 }
 
+/// The partitions whose rows are sorted.
+pub(super) enum SortedKeys<'a> {
+    /// Each is one partition.
+    Whole(&'a [DecoratedKey]),
+    /// Each has sub-partitions.
+    Spread(&'a SubPartitions),
+}
+
 /// The first `limit` rows of the partitions `keys`, in the order of the columns `order`.
 pub(super) async fn sorted(
     shard: &Shard,
     plan: &mut ReadPlan,
     order: &[ColumnId],
-    keys: &[DecoratedKey],
+    keys: SortedKeys<'_>,
     limit: u64,
 ) -> Result<RowBlock, Failure> {
     let selected = plan.selection.len();
     plan.selection = with_order(&plan.selection, order);
-    let blocks = read(shard, plan, keys, limit).await?;
+    let blocks = match keys {
+        SortedKeys::Whole(keys) => read(shard, plan, keys, limit).await?,
+        SortedKeys::Spread(of) => read_spread(shard, plan, of, limit).await?,
+    };
     let columns: Vec<&Column> = order.iter().filter_map(|id| plan.table.column_by_id(*id)).collect();
     let mut rows = Vec::new();
     for block in &blocks {
@@ -101,6 +113,23 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
             }
             resume = reply.last;
         }
+    }
+    Ok(blocks)
+}
+
+/// The same of keys with sub-partitions.
+async fn read_spread(shard: &Shard, plan: &ReadPlan, of: &SubPartitions, limit: u64) -> Result<Vec<RowBlock>, Failure> {
+    let mut blocks = Vec::new();
+    let mut bytes = 0;
+    for key in &of.keys {
+        let one = SubPartitions { keys: vec![key.clone()], shards: of.shards.clone() };
+        let limits = PageLimits { rows_max: limit, bytes_max: None };
+        let page = read_page(shard, plan, &one, None, limits).await?.unwrap_or_default();
+        bytes += page.block.bytes.len();
+        if bytes > RESULT_BYTES_MAX {
+            return Err(result_too_large());
+        }
+        blocks.push(page.block);
     }
     Ok(blocks)
 }

@@ -2,6 +2,7 @@
 
 use crate::coordinator::read::{Page, PageLimits, ReadPlan, finish_page, read_page_now};
 use crate::coordinator::scan::scan;
+use crate::coordinator::sub_partitions::{self, SubPartitions};
 use crate::execute::paging::invalid_state;
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
@@ -20,6 +21,8 @@ pub(crate) type NamedKeys = SmallVec<[DecoratedKey; 1]>;
 #[derive(Clone)]
 pub(crate) enum Target {
     Keys(NamedKeys),
+    /// The keys of a table with write sharding.
+    Spread(SubPartitions),
     Range(TokenRange),
     Nothing,
 }
@@ -40,27 +43,58 @@ pub(crate) async fn page_of(
             }
             Box::pin(scan(shard, plan, range, resume, limits)).await
         }
-        Target::Keys(mut keys) => {
-            if let Some(resume) = &resume {
-                let at = keys.iter().position(|key| *key == resume.position.key).ok_or_else(invalid_state)?;
-                keys.drain(..at);
-            }
-            let mut page = Page::default();
-            let unfinished = read_page_now(shard, plan, &keys, resume, limits, &mut page)?;
-            if let Some(unfinished) = unfinished {
-                page = boxed(|| finish_page(shard, plan, &keys, unfinished)).await?;
-            }
-            // A page that ends with the last row that the last partition may return is known to be the last page.
-            let is_over = |resume: &Resume| {
-                let all = plan.table.clustering_len == 0
-                    || resume.position.comparable.is_none()
-                    || resume.partition_rows >= plan.per_partition_max;
-                all && keys.last() == Some(&resume.position.key)
-            };
-            page.stopped_at = page.stopped_at.filter(|resume| !is_over(resume));
-            Ok(page)
-        }
+        Target::Keys(keys) => page_of_keys(shard, plan, keys, resume, limits).await,
+        Target::Spread(of) => Box::pin(page_of_spread(shard, plan, &of, resume, limits)).await,
     }
+}
+
+async fn page_of_keys(
+    shard: &Shard,
+    plan: &ReadPlan,
+    mut keys: NamedKeys,
+    resume: Option<Resume>,
+    limits: PageLimits,
+) -> Result<Page, Failure> {
+    if let Some(resume) = &resume {
+        let at = keys.iter().position(|key| *key == resume.position.key).ok_or_else(invalid_state)?;
+        keys.drain(..at);
+    }
+    let mut page = Page::default();
+    let unfinished = read_page_now(shard, plan, &keys, resume, limits, &mut page)?;
+    if let Some(unfinished) = unfinished {
+        page = boxed(|| finish_page(shard, plan, &keys, unfinished)).await?;
+    }
+    page.stopped_at = page.stopped_at.filter(|resume| !is_over(plan, keys.last(), resume));
+    Ok(page)
+}
+
+/// A page that ends with the last row that the last partition may return is known to be the last page.
+fn is_over(plan: &ReadPlan, last: Option<&DecoratedKey>, resume: &Resume) -> bool {
+    let all = plan.table.clustering_len == 0
+        || resume.position.comparable.is_none()
+        || resume.partition_rows >= plan.per_partition_max;
+    all && last == Some(&resume.position.key)
+}
+
+/// Reads a page of keys with sub-partitions; places are those of logical keys.
+async fn page_of_spread(
+    shard: &Shard,
+    plan: &ReadPlan,
+    of: &SubPartitions,
+    resume: Option<Resume>,
+    limits: PageLimits,
+) -> Result<Page, Failure> {
+    let table = &plan.table;
+    if let [only] = of.shards.as_slice() {
+        // One partition for each key, as in other tables.
+        let resume = resume.map(|resume| sub_partitions::within(table, &resume, *only));
+        let mut page = page_of_keys(shard, plan, of.stored(table).collect(), resume, limits).await?;
+        page.stopped_at = page.stopped_at.map(|resume| sub_partitions::of_logical_key(table, resume));
+        return Ok(page);
+    }
+    let mut page = sub_partitions::read_page(shard, plan, of, resume, limits).await?.ok_or_else(invalid_state)?;
+    page.stopped_at = page.stopped_at.filter(|resume| !is_over(plan, of.keys.last(), resume));
+    Ok(page)
 }
 
 fn in_range(range: &TokenRange, key: &DecoratedKey) -> bool {
@@ -78,7 +112,14 @@ pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> 
                 let (lower, upper) = token_bounds(shard, bounds.lower.as_ref(), bounds.upper.as_ref(), values)?;
                 keys.retain(|key| lies_between(key, &lower, &upper));
             }
-            Ok(if keys.is_empty() { Target::Nothing } else { Target::Keys(keys) })
+            Ok(match select.table.write_sharding() {
+                _ if keys.is_empty() => Target::Nothing,
+                None => Target::Keys(keys),
+                // Which of them, the clustering may tell.
+                Some(sharding) => {
+                    Target::Spread(SubPartitions { keys: keys.into_vec(), shards: sharding.all().collect() })
+                }
+            })
         }
         PartitionRestriction::Scan => Ok(Target::Range(TokenRange::FULL)),
         PartitionRestriction::Tokens { lower, upper } => {

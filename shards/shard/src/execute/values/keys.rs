@@ -24,7 +24,7 @@ impl<'a> Keys<'a> {
         values: &'a Values<'_>,
     ) -> Result<Keys<'a>, Failure> {
         let keys = Keys::unchecked(shard, table, choices, values)?;
-        keys.iter().try_for_each(check_key)?;
+        keys.iter().try_for_each(|key| check_key(table, key))?;
         Ok(keys)
     }
 
@@ -69,12 +69,19 @@ impl<'a> Keys<'a> {
     }
 }
 
-/// Refuses a partition key that is empty or too long.
-pub(in crate::execute) fn check_key(key: &[u8]) -> Result<(), Failure> {
+/// Refuses a partition key of `table` that is empty or too long.
+pub(in crate::execute) fn check_key(table: &Table, key: &[u8]) -> Result<(), Failure> {
     if key.is_empty() {
         return Err(Failure::invalid("Key may not be empty"));
     }
-    check_len(key.len())
+    check_len(key.len())?;
+    match table.is_key_too_long(key) {
+        false => Ok(()),
+        true => Err(Failure::invalid(format!(
+            "Key length of {} leaves no room for the number of its sub-partition: the maximum is {KEY_BYTES_MAX}",
+            key.len()
+        ))),
+    }
 }
 
 fn check_len(len: usize) -> Result<(), Failure> {

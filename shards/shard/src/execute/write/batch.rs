@@ -4,6 +4,7 @@
 //! atomically and in isolation; a logged batch over several partitions goes through the batch log.
 
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
+use super::list_changes;
 use crate::coordinator::batch_log::write_logged;
 use crate::coordinator::throttle::{Bill, admit_write};
 use crate::coordinator::write::{PlannedWrite, plan, write};
@@ -249,7 +250,7 @@ impl Building {
         };
         if modify.reads() {
             check_reading_write(level)?;
-            let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
+            let keys = list_changes::keys_of(shard, modify, values)?;
             let change = |key| Later::Reading(ListChange::new(modify, values, key, when));
             self.later.extend(keys.iter().map(change));
             return Ok(());

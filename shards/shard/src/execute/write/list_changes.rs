@@ -8,8 +8,10 @@
 use crate::coordinator::row_source::RowSource;
 use crate::coordinator::write::Routed;
 use crate::execute::values::binding::Values;
+use crate::execute::values::keys::Keys;
 use crate::execute::write::cells::Cells;
 use crate::execute::write::mutations::{Change, Mutations, Rows, ttl};
+use crate::execute::write::sub_partitions::{check_count, spread};
 use crate::messages::data::{ListChange, ListRead, Lists, ListsByRow, WriteTimes, borrowed, owned};
 use crate::replica;
 use crate::shard_state::Shard;
@@ -19,6 +21,21 @@ use model::row::{Deletion, RowBuilder};
 use model::value::BoundValue;
 use model::{ColumnId, DecoratedKey, Failure, Partitioner, Table};
 use std::sync::Arc;
+
+/// The stored keys of the partitions that a statement which reads changes.
+pub(super) fn keys_of<'a>(shard: &Shard, modify: &'a Modify, values: &'a Values<'_>) -> Result<Keys<'a>, Failure> {
+    let table = &*modify.table;
+    let keys = Keys::of(shard, table, &modify.keys, values)?;
+    let Some(sharding) = table.write_sharding() else { return Ok(keys) };
+    let parts = spread(sharding, &Change::rows(shard, modify, values)?, modify.kind, runtime::rng::below);
+    let stored = keys.iter().flat_map(|key| parts.iter().map(|part| table.stored_key(key, part.shard)));
+    let mut stored: Vec<Vec<u8>> = stored.collect();
+    check_count(table, stored.len())?;
+    Ok(match stored.len() {
+        1 => Keys::One(stored.swap_remove(0).into()),
+        _ => Keys::Many(stored),
+    })
+}
 
 impl ListChange {
     /// The change that a statement makes in the partition `key`.
@@ -38,6 +55,17 @@ impl ListChange {
     /// The partition changed.
     pub(crate) fn key(&self, partitioner: Partitioner) -> DecoratedKey {
         DecoratedKey::new(partitioner, &self.key)
+    }
+
+    /// The rows of the partition that are changed. With write sharding the statement may name rows of others.
+    fn rows(&self, shard: &Shard, values: &Values<'_>) -> Result<Rows, Failure> {
+        let table = self.table();
+        let mut rows = Change::rows(shard, &self.modify, values)?;
+        if let (Some(sharding), Rows::These(rows)) = (table.write_sharding(), &mut rows) {
+            let own = table.logical_key(&self.key).map(|(_, own)| own);
+            rows.retain(|row| sharding.shard_of_row(Clustering(row)) == own);
+        }
+        Ok(rows)
     }
 
     /// What must be read before [`ListChange::build`].
@@ -60,7 +88,7 @@ impl ListChange {
         let regulars = columns(&modify.operations);
         if modify.rows && !regulars.is_empty() {
             let bound = self.bound();
-            if let Rows::These(rows) = Change::rows(shard, modify, &Values::in_order(&bound))? {
+            if let Rows::These(rows) = self.rows(shard, &Values::in_order(&bound))? {
                 reads.extend(rows.into_iter().map(|row| read(Some(row), regulars.clone())));
             }
         }
@@ -76,7 +104,7 @@ impl ListChange {
         let none = Lists::new();
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
         let group = mutations.group(shard, table, key, 0);
-        let rows = if modify.rows { Change::rows(shard, modify, &values)? } else { Rows::None };
+        let rows = if modify.rows { self.rows(shard, &values)? } else { Rows::None };
         if rows.names_none() {
             return Ok(());
         }

@@ -5,6 +5,7 @@
 //! have other replicas.
 
 use super::cells::Cells;
+use super::sub_partitions::{check_count, spread};
 use crate::coordinator::write::Routed;
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
@@ -77,13 +78,57 @@ impl Mutations {
         if modify.is_virtual {
             return change.of_virtual(table);
         }
+        if table.write_sharding().is_some() {
+            return self.add_spread(shard, modify, &keys, &change, when);
+        }
         let room = change.room();
         for key in keys.iter() {
-            let group = self.group(shard, &modify.table, key, room);
-            change.apply(group, table, modify.kind, when);
-            if group.builder.len() > MUTATION_BYTES_MAX {
-                return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
+            self.add_to(shard, modify, key, room, &change, None, when)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a change of a table with write sharding to the sub-partitions that it concerns.
+    fn add_spread(
+        &mut self,
+        shard: &Shard,
+        modify: &Modify,
+        keys: &Keys<'_>,
+        change: &Change<'_>,
+        when: WriteTimes,
+    ) -> Result<(), Failure> {
+        let table = &*modify.table;
+        let Some(sharding) = table.write_sharding() else { return Ok(()) };
+        let mut count = 0;
+        for key in keys.iter() {
+            for part in spread(sharding, &change.rows, modify.kind, runtime::rng::below) {
+                count += 1;
+                check_count(table, count)?;
+                let stored = table.stored_key(key, part.shard);
+                self.add_to(shard, modify, &stored, 0, change, part.rows.as_deref(), when)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Adds a change to one stored partition; of the rows that it names only those with the indexes `named`, if given.
+    #[expect(clippy::too_many_arguments, reason = "a change and its place")]
+    #[inline]
+    fn add_to(
+        &mut self,
+        shard: &Shard,
+        modify: &Modify,
+        key: &[u8],
+        room: usize,
+        change: &Change<'_>,
+        named: Option<&[usize]>,
+        when: WriteTimes,
+    ) -> Result<(), Failure> {
+        let table = &*modify.table;
+        let group = self.group(shard, &modify.table, key, room);
+        change.apply(group, table, modify.kind, named, when);
+        if group.builder.len() > MUTATION_BYTES_MAX {
+            return Err(replica::oversized(group.builder.len(), &table.keyspace, &table.name));
         }
         Ok(())
     }
@@ -323,7 +368,7 @@ impl<'a> Change<'a> {
         rows + self.statics.room()
     }
 
-    fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, when: WriteTimes) {
+    fn apply(&self, group: &mut Group, table: &Table, kind: ModifyKind, named: Option<&[usize]>, when: WriteTimes) {
         if !self.statics.is_empty() {
             group.table(table.id).static_row(|out| {
                 self.statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), when, self.ttl);
@@ -354,10 +399,14 @@ impl<'a> Change<'a> {
                 let expiry = (self.ttl > 0).then(|| (self.ttl, when.now_in_seconds.saturating_add(self.ttl.into())));
                 let liveness = inserted.then_some(Liveness { timestamp: when.timestamp, expiry });
                 let deletion = if deleted { when.deletion() } else { Deletion::LIVE };
-                for row in rows {
+                let mut write = |row: &[u8]| {
                     group.table(table.id).row(Clustering(row), |out| {
                         self.cells.write(&mut RowBuilder::new(out, liveness, deletion), when, self.ttl);
                     });
+                };
+                match named {
+                    None => rows.iter().for_each(|row| write(row)),
+                    Some(named) => named.iter().filter_map(|at| rows.get(*at)).for_each(|row| write(row)),
                 }
             }
         }

@@ -62,7 +62,7 @@ async fn modify_reading(
     bill: Option<&Rc<Bill>>,
 ) -> Result<(), Failure> {
     check_reading_write(terms.consistency)?;
-    let keys = Keys::of(shard, &modify.table, &modify.keys, values)?;
+    let keys = list_changes::keys_of(shard, modify, values)?;
     let change = |key| ListChange::new(modify, values, key, when);
     let change = match &keys {
         Keys::One(key) => change(key),

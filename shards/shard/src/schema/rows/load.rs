@@ -11,6 +11,7 @@ use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::tablets::TableTablets;
 use model::tombstone_gc::TombstoneGc;
 use model::types::UserType;
+use model::write_sharding::{self, WriteSharding};
 use model::{Column, ColumnId, ColumnKind, ColumnMask, CqlType, Index, Keyspace, Schema, Table, TableId};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -259,6 +260,14 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         Some(bytes) => tablets::decode(&bytes).ok_or_else(|| row.malformed("extensions"))?,
     };
     let capacity = extensions.remove(capacity::EXTENSION).map(|bytes| Capacity::decode(&bytes));
+    let write_sharding = match extensions.remove(write_sharding::EXTENSION) {
+        None => None,
+        // Without it stored keys could not be read.
+        Some(bytes) => {
+            let sharding = WriteSharding::decode(&bytes, clustering_len);
+            Some(Arc::new(sharding.ok_or_else(|| row.malformed("extensions"))?))
+        }
+    };
     let layout = super::layout::of(row, clustering_len)?;
     let options = TableOptions {
         additional_write_policy: row.text("additional_write_policy")?,
@@ -283,6 +292,7 @@ fn load_table(row: RowReader<'_>, mut columns: Vec<Column>, mut dropped: Vec<Dro
         speculative_retry: row.text("speculative_retry")?,
         tablets,
         tombstone_gc: gc,
+        write_sharding,
     };
     Ok(Table {
         id: TableId(row.uuid("id")?.into_bytes()),

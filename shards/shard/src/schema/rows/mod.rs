@@ -25,6 +25,7 @@ use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
 use model::types::UserType;
 use model::value::push_element;
+use model::write_sharding;
 use model::{Column, ColumnId, ColumnKind, ColumnMask, Index, Keyspace, Mutation, MutationBuilder, Schema, Table};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -297,6 +298,8 @@ impl Changes<'_> {
         extensions.extend(tablets.as_deref().map(|tablets| (tablets::EXTENSION, tablets)));
         let capacity = options.capacity.as_ref().and_then(|capacity| capacity.encode());
         extensions.extend(capacity.as_deref().map(|capacity| (capacity::EXTENSION, capacity)));
+        let sharding = options.write_sharding.as_ref().map(|sharding| sharding.encode());
+        extensions.extend(sharding.as_deref().map(|sharding| (write_sharding::EXTENSION, sharding)));
         let boolean = |value: Option<bool>| value.map(|value| [u8::from(value)]);
         let mut row = RowWriter::new(tables, &[table.name.as_bytes()], self.timestamp);
         row.set("additional_write_policy", options.additional_write_policy.as_str())

@@ -1,0 +1,174 @@
+//! Write sharding: the rows of one partition key spread over several partitions, which the server puts together again.
+//!
+//! The key that clients see is the *logical* one: the partition key columns of the schema. A row of a table with write
+//! sharding is stored in one of [`WriteSharding::shards`] *sub-partitions*, whose *stored* key has one component more
+//! behind the logical ones: the number of the sub-partition, a big-endian `i16`.
+//!
+//! ```text
+//! logical key of one column      value
+//! its stored key                 length u16, value, 0, 0 2, number u16, 0
+//! logical key of several         (length u16, value, 0) of each
+//! its stored key                 (length u16, value, 0) of each, 0 2, number u16, 0
+//! ```
+//! So a stored key is what Cassandra makes of a partition key with a last column of type smallint.
+//!
+//! Everything below the execution of statements (tokens, replicas, SSTables, hints, repairs, streams, tablets) sees
+//! stored keys and nothing else. Tables translate between the two: [`crate::stored_key`].
+//!
+//! Invariants: which sub-partition a row is in depends on its clustering alone, or is in no way known
+//! ([`ShardedBy::Random`]); neither the option nor the number of sub-partitions of a table ever changes.
+
+use crate::clustering::Clustering;
+use crate::key::push_composite;
+use crate::partitioner::Partitioner;
+
+/// The name of the table's extension in which the option is stored: `shards=200;by=0,1` with positions of clustering
+/// columns, or `shards=200;random`.
+pub const EXTENSION: &str = "helenus.write_sharding";
+/// Most sub-partitions of a partition key.
+pub const SHARDS_MAX: u16 = 1_000;
+
+/// The table option `write_sharding`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WriteSharding {
+    /// How many sub-partitions a partition key has: 1 to [`SHARDS_MAX`].
+    pub shards: u16,
+    /// What chooses the sub-partition of a row.
+    pub by: ShardedBy,
+}
+
+/// What chooses the sub-partition of a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum ShardedBy {
+    /// A hash of the values of these clustering columns, by their positions in ascending order; at least one.
+    Clustering(Vec<u16>),
+    /// Chance, whenever a row is inserted.
+    Random,
+}
+
+impl WriteSharding {
+    /// Whether rows are placed by chance.
+    pub fn is_random(&self) -> bool {
+        self.by == ShardedBy::Random
+    }
+
+    /// The sub-partition of the rows whose clustering begins with `values`, as CQL's `shard_of` gives it: the Murmur3
+    /// token of the value (of several: of their composite form, as if they were a partition key) as an unsigned number,
+    /// modulo the number of sub-partitions. `None` if the values do not tell.
+    pub fn shard_of<'v>(&self, values: impl Iterator<Item = &'v [u8]> + Clone) -> Option<u16> {
+        let ShardedBy::Clustering(positions) = &self.by else { return None };
+        let value = |position: &u16| values.clone().nth(usize::from(*position));
+        let token = match positions.as_slice() {
+            [] => return None,
+            [only] => Partitioner::Murmur3.token(value(only)?),
+            several => {
+                let values: Vec<&[u8]> = several.iter().map(value).collect::<Option<_>>()?;
+                let mut composite = Vec::new();
+                push_composite(values.into_iter(), &mut composite);
+                Partitioner::Murmur3.token(&composite)
+            }
+        };
+        Some((token.0 as u64 % u64::from(self.shards.max(1))) as u16)
+    }
+
+    /// The sub-partition of a row; `None` if only chance knows.
+    pub fn shard_of_row(&self, row: Clustering<'_>) -> Option<u16> {
+        self.shard_of(row.components())
+    }
+
+    /// All sub-partitions.
+    pub fn all(&self) -> std::ops::Range<u16> {
+        0..self.shards
+    }
+
+    /// The value of the extension.
+    pub fn encode(&self) -> Vec<u8> {
+        let by = match &self.by {
+            ShardedBy::Random => "random".to_owned(),
+            ShardedBy::Clustering(positions) => {
+                let positions: Vec<String> = positions.iter().map(u16::to_string).collect();
+                format!("by={}", positions.join(","))
+            }
+        };
+        format!("shards={};{by}", self.shards).into_bytes()
+    }
+
+    /// What an extension says of a table with `clustering_len` clustering columns; `None` if it is malformed.
+    pub fn decode(bytes: &[u8], clustering_len: usize) -> Option<WriteSharding> {
+        let (shards, by) = std::str::from_utf8(bytes).ok()?.strip_prefix("shards=")?.split_once(';')?;
+        let shards = shards.parse().ok().filter(|shards| (1..=SHARDS_MAX).contains(shards))?;
+        if by == "random" {
+            return Some(WriteSharding { shards, by: ShardedBy::Random });
+        }
+        let positions = by.strip_prefix("by=")?.split(',').map(|position| position.parse().ok());
+        let positions: Vec<u16> = positions.collect::<Option<_>>()?;
+        let ascend = positions.windows(2).all(|pair| pair[0] < pair[1]);
+        let exist = positions.last().is_some_and(|last| usize::from(*last) < clustering_len);
+        (ascend && exist).then_some(WriteSharding { shards, by: ShardedBy::Clustering(positions) })
+    }
+
+    /// The option as CQL has it, of a table with clustering columns of these names.
+    pub fn to_cql(&self, clustering: &[&str]) -> String {
+        let quoted = |name: &str| format!("'{}'", name.replace('\'', "''"));
+        match &self.by {
+            ShardedBy::Random => format!("{{'shards': {}, 'mode': 'random'}}", self.shards),
+            ShardedBy::Clustering(positions) => {
+                let names = positions.iter().filter_map(|position| clustering.get(usize::from(*position)));
+                let names: Vec<String> = names.map(|name| quoted(name)).collect();
+                format!("{{'shards': {}, 'by': [{}]}}", self.shards, names.join(", "))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn by(positions: &[u16]) -> WriteSharding {
+        WriteSharding { shards: 200, by: ShardedBy::Clustering(positions.to_vec()) }
+    }
+
+    #[test]
+    fn golden_bytes_of_the_extension() {
+        let random = WriteSharding { shards: 1_000, by: ShardedBy::Random };
+        for (option, bytes) in
+            [(by(&[0]), &b"shards=200;by=0"[..]), (by(&[0, 2]), b"shards=200;by=0,2"), (random, b"shards=1000;random")]
+        {
+            assert_eq!(option.encode(), bytes);
+            assert_eq!(WriteSharding::decode(bytes, 3), Some(option));
+        }
+        for malformed in [
+            &b""[..],
+            b"shards=200",
+            b"shards=0;by=0",
+            b"shards=1001;by=0",
+            b"shards=200;by=",
+            b"shards=200;by=3",
+            b"shards=200;by=1,0",
+            b"shards=200;by=0,0",
+            b"shards=-1;random",
+            b"by=0;shards=200",
+            b"shards=200;by=0;random",
+            b"\xff",
+        ] {
+            assert_eq!(WriteSharding::decode(malformed, 3), None, "{}", String::from_utf8_lossy(malformed));
+        }
+    }
+
+    /// Applications may compute these too, so they must stay what they are.
+    #[test]
+    fn golden_sub_partitions() {
+        let row = [&b"On rings"[..], b"b", &[0, 0, 0, 7]];
+        let of = |option: &WriteSharding| option.shard_of(row.into_iter());
+        // Cassandra's tokens: of 'a' it is -8839064797231613815.
+        assert_eq!(
+            by(&[0]).shard_of([&b"a"[..]].into_iter()),
+            Some((-8_839_064_797_231_613_815_i64 as u64 % 200) as u16)
+        );
+        let token = Partitioner::Murmur3.token(b"\0\x08On rings\0\0\x04\0\0\0\x07\0").0 as u64;
+        assert_eq!(of(&by(&[0, 2])), Some((token % 200) as u16));
+        assert_eq!(by(&[0, 2]).shard_of(row[..2].iter().copied()), None, "the values do not tell");
+        assert_eq!(of(&WriteSharding { shards: 7, by: ShardedBy::Random }), None);
+    }
+}
