@@ -26,6 +26,9 @@ use std::time::Duration;
 /// `physical_partition_size` unless the configuration says otherwise, bytes.
 const PHYSICAL_PARTITION_SIZE: u64 = 10 << 30;
 
+/// `physical_partition_throughput` unless the configuration says otherwise, request units a second.
+const PHYSICAL_PARTITION_THROUGHPUT: u32 = 10_000;
+
 /// Which node a new one replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplaceAddress {
@@ -155,6 +158,8 @@ pub struct Config {
     pub streams: StreamOptions,
     /// `physical_partition_size`: bytes of a tablet above which it is split; above 0.
     pub physical_partition_size: u64,
+    /// `physical_partition_throughput`: request units a second of a tablet above which it is split; above 0.
+    pub physical_partition_throughput: u32,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -333,6 +338,7 @@ impl Default for Config {
             hints: HintOptions::default(),
             streams: StreamOptions::default(),
             physical_partition_size: PHYSICAL_PARTITION_SIZE,
+            physical_partition_throughput: PHYSICAL_PARTITION_THROUGHPUT,
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

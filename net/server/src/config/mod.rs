@@ -431,6 +431,9 @@ impl Given {
             hints: self.hints()?,
             streams: self.streams()?,
             physical_partition_size: self.physical_partition_size()?.unwrap_or(default.physical_partition_size),
+            physical_partition_throughput: {
+                self.physical_partition_throughput()?.unwrap_or(default.physical_partition_throughput)
+            },
             compaction_bytes_per_second: {
                 self.rate("compaction_throughput")?.unwrap_or(default.compaction_bytes_per_second)
             },
