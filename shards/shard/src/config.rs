@@ -29,6 +29,9 @@ const PHYSICAL_PARTITION_SIZE: u64 = 10 << 30;
 /// `replica_replacement_after` unless the configuration says otherwise.
 const REPLICA_REPLACEMENT_AFTER: Duration = Duration::from_secs(600);
 
+/// `physical_partition_throughput` unless the configuration says otherwise, request units a second.
+const PHYSICAL_PARTITION_THROUGHPUT: u32 = 10_000;
+
 /// Which node a new one replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplaceAddress {
@@ -163,6 +166,8 @@ pub struct Config {
     /// `replica_replacement_after`: how long a node is down before its replicas of keyspaces of ManagedStrategy are
     /// rebuilt on others.
     pub replica_replacement_after: Duration,
+    /// `physical_partition_throughput`: request units a second of a tablet above which it is split; above 0.
+    pub physical_partition_throughput: u32,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -343,6 +348,7 @@ impl Default for Config {
             streams: StreamOptions::default(),
             physical_partition_size: PHYSICAL_PARTITION_SIZE,
             replica_replacement_after: REPLICA_REPLACEMENT_AFTER,
+            physical_partition_throughput: PHYSICAL_PARTITION_THROUGHPUT,
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

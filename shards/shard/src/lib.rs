@@ -57,6 +57,7 @@ pub use config::{
 };
 pub use cql::{with_masked_passwords, without_passwords};
 pub use engine::RepairSet;
+pub use guards::alerts::{Alert, AlertKind};
 pub use guards::batches::BatchThresholds;
 pub use guards::disk_usage::DiskThresholds;
 pub use guards::filtering::FilteringThresholds;

@@ -47,6 +47,7 @@ pub use data_directories::DataDirectories;
 pub use error::Error;
 pub use faults::{Fault, FaultKind};
 pub use guards::logged_thresholds::{LoggedThreshold, LoggedThresholds};
+pub use guards::partition_guard::{LARGE_PARTITION_BYTES, LargePartitions};
 pub use memtable::partitions::PrefetchStage;
 pub use operations::split::{PartNames, Parts};
 pub use operations::{damaged, import, snapshot, streams, verify};

@@ -435,6 +435,9 @@ impl Given {
             replica_replacement_after: {
                 self.replica_replacement_after()?.unwrap_or(default.replica_replacement_after)
             },
+            physical_partition_throughput: {
+                self.physical_partition_throughput()?.unwrap_or(default.physical_partition_throughput)
+            },
             compaction_bytes_per_second: {
                 self.rate("compaction_throughput")?.unwrap_or(default.compaction_bytes_per_second)
             },

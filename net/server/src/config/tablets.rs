@@ -12,6 +12,9 @@ const SIZE_MAX: u64 = 30 << 30;
 /// The shortest time after which the replicas of a dead node are rebuilt: a restart must not move data.
 const REPLACEMENT_MIN: Duration = Duration::from_secs(30);
 
+/// The lowest and the highest throughput at which tablets are split, request units a second.
+const THROUGHPUTS: (u64, u64) = (10, 1_000_000_000);
+
 impl Given {
     pub(super) fn replica_replacement_after(&self) -> Result<Option<Duration>, ConfigError> {
         match self.duration("replica_replacement_after")? {
@@ -21,6 +24,11 @@ impl Given {
             }
             time => Ok(time),
         }
+    }
+
+    pub(super) fn physical_partition_throughput(&self) -> Result<Option<u32>, ConfigError> {
+        let units = self.number("physical_partition_throughput", THROUGHPUTS.0, THROUGHPUTS.1)?;
+        Ok(units.map(|units| u32::try_from(units).unwrap_or(u32::MAX)))
     }
 
     pub(super) fn physical_partition_size(&self) -> Result<Option<u64>, ConfigError> {
@@ -53,5 +61,14 @@ mod tests {
         assert_eq!(size("physical_partition_size: 30GiB").ok(), Some(30 << 30));
         assert!(size("physical_partition_size: 65535B").is_err());
         assert!(size("physical_partition_size: 32212254721B").is_err());
+    }
+
+    #[test]
+    fn the_throughput_of_a_tablet_is_bounded() {
+        let units = |text: &str| Config::read(text, &[]).map(|read| read.node.physical_partition_throughput);
+        assert_eq!(units("").ok(), Some(10_000));
+        assert_eq!(units("physical_partition_throughput: 10").ok(), Some(10));
+        assert!(units("physical_partition_throughput: 9").is_err());
+        assert!(units("physical_partition_throughput: 1000000001").is_err());
     }
 }

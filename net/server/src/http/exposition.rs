@@ -15,7 +15,7 @@ use prometheus_client::registry::{Registry, Unit};
 use runtime::metrics::{ClassMetrics, DiskMetrics};
 use shard::metrics::operations::{BOUNDS, QUANTILES};
 use shard::metrics::{Charges, Latency, Operation, ShardMetrics};
-use shard::{PeerTraffic, TrafficCounts};
+use shard::{AlertKind, PeerTraffic, TrafficCounts};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
@@ -349,6 +349,7 @@ impl Gathered {
         self.by_shard(encoder, expired, |metrics| metrics.batches_expired)?;
         self.hints(encoder)?;
         self.charges(encoder)?;
+        self.alerts(encoder)?;
         let sent = counter("helenus_streamed_bytes_sent", "Bytes of SSTables that were sent to other nodes");
         self.by_shard(encoder, sent, |metrics| metrics.streams.sent_bytes)?;
         let received = counter("helenus_streamed_bytes_received", "Bytes of SSTables that came from other nodes");
@@ -382,6 +383,18 @@ impl Gathered {
         self.by_shard(encoder, read, |metrics| metrics.repairs.read_bytes)?;
         let written = counter("helenus_repair_written_bytes", "Bytes of rows that repairs have written to replicas");
         self.by_shard(encoder, written, |metrics| metrics.repairs.written_bytes)
+    }
+
+    fn alerts(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let alerts = counter("helenus_alerts", "How often something was told to be close to its limit");
+        alerts.write(encoder, |samples| {
+            for (shard, metrics) in self.each() {
+                for (kind, count) in AlertKind::ALL.into_iter().zip(metrics.alerts.1) {
+                    samples.put([("kind", kind.name()), ("shard", shard.as_str())], count)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Only tables whose throughput is limited have these.

@@ -33,12 +33,13 @@ pub(super) struct Shown {
     pub(super) replicas: Vec<String>,
     is_moving: bool,
     bytes: i64,
+    units: f64,
 }
 
 pub(super) async fn tablets(through: NodeId) -> Vec<Shown> {
     let mut client = client(through).await;
-    let text = "SELECT end_token, replicas, goal, bytes FROM system_views.tablets WHERE keyspace_name = 'k' AND \
-                table_name = 't' ALLOW FILTERING";
+    let text = "SELECT end_token, replicas, goal, bytes, units_per_second FROM system_views.tablets \
+                WHERE keyspace_name = 'k' AND table_name = 't' ALLOW FILTERING";
     let rows = query(&mut client, text).await.rows;
     let list = |bytes: &[u8]| -> Vec<String> {
         let elements = model::value::elements(bytes, false);
@@ -49,6 +50,7 @@ pub(super) async fn tablets(through: NodeId) -> Vec<Shown> {
         replicas: list(row[1].as_deref().expect("replicas")),
         is_moving: row[2].is_some(),
         bytes: bigint(row, 3),
+        units: f64::from_bits(bigint(row, 4) as u64),
     };
     rows.iter().map(tablet).collect()
 }
@@ -213,6 +215,100 @@ fn tablets_that_are_too_large_are_split() {
         assert!(split.len() <= 16, "{split:?}");
         assert_eq!(shown(TWO, Consistency::All).await, all());
     });
+}
+
+/// Requests of one tablet make several of it, on all nodes; one key with most of them comes to stand alone.
+#[test]
+fn tablets_that_are_too_busy_are_split_and_spread() {
+    let mut sim = Sim::new(72, Options { buggify: false, ..Options::default() });
+    for node in [ONE, TWO, THREE] {
+        let mut config = config(node);
+        config.node.physical_partition_throughput = 100;
+        assert_eq!(start(&mut sim, node, 1, config), []);
+    }
+    let keys = Rc::new(RefCell::new(Vec::<(i64, i32)>::new()));
+    let found = keys.clone();
+    run(&mut sim, move || {
+        let found = found.clone();
+        async move {
+            let mut client = client(ONE).await;
+            let replication = "{'class': 'NetworkTopologyStrategy', 'replication_factor': 1}";
+            let options = "{'initial': 4}";
+            query(&mut client, &format!("CREATE KEYSPACE k WITH replication = {replication} AND tablets = {options}"))
+                .await;
+            query(&mut client, "CREATE TABLE k.t (a int PRIMARY KEY, b int)").await;
+            let last = tablets(ONE).await[0].last;
+            for key in 0..ROWS {
+                query(&mut client, &format!("INSERT INTO k.t (a, b) VALUES ({key}, {key})")).await;
+                let row = query(&mut client, &format!("SELECT token(a) FROM k.t WHERE a = {key}")).await;
+                let token = bigint(&row.rows[0], 0);
+                // Those of the first tablet.
+                if token <= last {
+                    found.borrow_mut().push((token, key));
+                }
+            }
+            found.borrow_mut().sort_unstable();
+            assert!(found.borrow().len() >= 8, "{found:?}");
+            let stop = Rc::new(Cell::new(false));
+            let read: Vec<i32> = found.borrow().iter().map(|(_, key)| *key).collect();
+            let loading = runtime::spawn(reading(read, stop.clone()));
+            let inside = |tablet: &&Shown| tablet.last <= last;
+            let are_spread = |tablets: &[Shown]| {
+                let mut units = std::collections::BTreeMap::<&String, f64>::new();
+                for tablet in tablets.iter().filter(inside) {
+                    *units.entry(&tablet.replicas[0]).or_default() += tablet.units;
+                }
+                let (all, most) = (units.values().sum::<f64>(), units.values().copied().fold(0.0, f64::max));
+                tablets.iter().filter(inside).count() >= 4 && units.len() == 3 && most < 0.6 * all
+            };
+            let spread = settled(TWO, are_spread).await;
+            assert!(spread.iter().any(|tablet| tablet.units > 10.0), "{spread:?}");
+            let told = tool(TWO, "tablets", &[], &["k", "t"]).await;
+            assert!(told.contains("Units/s"), "{told}");
+            let text =
+                "SELECT first_token, share_of_throughput, units_per_second FROM system_views.physical_partitions";
+            let physical = query(&mut client, text).await.rows;
+            let number = |row: &[Option<Vec<u8>>], at: usize| f64::from_bits(bigint(row, at) as u64);
+            assert_eq!(bigint(&physical[0], 0), i64::MIN + 1);
+            assert!(physical.iter().all(|row| (number(row, 1) - number(row, 2) / 100.0).abs() < 1e-9));
+            stop.set(true);
+            loading.await;
+            assert_eq!(shown(TWO, Consistency::All).await, all());
+        }
+    });
+    run(&mut sim, move || {
+        let keys = keys.borrow().clone();
+        async move {
+            let (token, hot) = keys[keys.len() / 2];
+            let stop = Rc::new(Cell::new(false));
+            let read = keys.iter().flat_map(|(_, key)| [*key, hot]).collect();
+            let loading = runtime::spawn(reading(read, stop.clone()));
+            let is_alone =
+                |tablets: &[Shown]| tablets.windows(2).any(|pair| (pair[0].last, pair[1].last) == (token - 1, token));
+            settled(TWO, is_alone).await;
+            stop.set(true);
+            loading.await;
+            assert_eq!(shown(TWO, Consistency::All).await, all());
+        }
+    });
+}
+
+/// Reads keys in turn through all nodes, until told to stop.
+async fn reading(keys: Vec<i32>, stop: Rc<Cell<bool>>) {
+    let through = |node| {
+        let (keys, stop) = (keys.clone(), stop.clone());
+        Box::pin(async move {
+            let mut client = client(node).await;
+            for key in keys.iter().cycle() {
+                if stop.get() {
+                    return;
+                }
+                query(&mut client, &format!("SELECT b FROM k.t WHERE a = {key}")).await;
+                runtime::sleep(Duration::from_millis(1)).await;
+            }
+        })
+    };
+    runtime::sync::join_all([ONE, TWO, THREE].map(through).into_iter().collect()).await;
 }
 
 #[test]

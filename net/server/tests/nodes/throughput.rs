@@ -90,3 +90,55 @@ fn a_key_gets_its_rate_through_all_nodes_together() {
         check(&done, KEY_RATE, "key");
     }
 }
+
+/// What the nodes show of alerts: kind, table, subject and percentage of each.
+async fn alerts() -> Vec<(String, String, String, i64)> {
+    let mut all = Vec::new();
+    for node in [ONE, TWO] {
+        let text = "SELECT kind, table_name, subject, percent FROM system_views.alerts WHERE key = 'local'";
+        for row in query(&mut client(node).await, text).await.rows {
+            let text = |at: usize| String::from_utf8_lossy(row[at].as_deref().expect("a text")).into_owned();
+            all.push((text(0), text(1), text(2), bigint(&row, 3)));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn what_is_nearly_used_up_is_told() {
+    let mut sim = Sim::new(65, Options { buggify: false, ..Options::default() });
+    for node in [ONE, TWO] {
+        assert_eq!(start(&mut sim, node, 2, config(node)), []);
+    }
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        query(&mut one, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 2}")
+            .await;
+        let tables = [
+            ("t", "cosmosdb_provisioned_throughput = 1400"),
+            ("u", "per_partition_rate_limit = {'max_writes_per_second': 100}"),
+            ("v", "cosmosdb_provisioned_throughput = 100000"),
+        ];
+        for (table, rate) in tables {
+            query(&mut one, &format!("CREATE TABLE k.{table} (a int PRIMARY KEY, b text) WITH {rate}")).await;
+        }
+        assert_eq!(alerts().await, []);
+        let done = Done::new(RefCell::new(vec![0; SECONDS]));
+        let writing = [ONE, TWO].into_iter().flat_map(|node| {
+            [("t", 1000), ("u", 1), ("v", 1000)].map(|(table, keys)| {
+                let done = done.clone();
+                Box::pin(async move { write_through(node, table, |number| number % keys, done).await })
+            })
+        });
+        join_all(writing.collect()).await;
+        let told = alerts().await;
+        let shown: Vec<(&str, &str, &str)> =
+            told.iter().map(|(kind, table, subject, _)| (&**kind, &**table, &**subject)).collect();
+        let [(kind, key_table, key), table] = shown[..] else { panic!("{told:?}") };
+        assert_eq!((kind, key_table), ("partition_throughput", "u"));
+        assert!(key.starts_with("the partition key") && key.contains("with token -3485513579396041028"), "{key}");
+        assert_eq!(table, ("table_throughput", "t", "the table"));
+        assert!(told.iter().all(|(_, _, _, percent)| (90..=105).contains(percent)), "{told:?}");
+    });
+}

@@ -198,6 +198,11 @@ impl Placement {
         self.with_tablets.get(&id).map(|tablets| &tablets.map)
     }
 
+    /// All tables that have tablets.
+    pub fn all_tablets(&self) -> impl Iterator<Item = (TableId, &Arc<TabletMap>)> {
+        self.with_tablets.iter().map(|(id, tablets)| (*id, &tablets.map))
+    }
+
     /// Where the partitions of a keyspace's tables without tablets are; `None` if there is no such keyspace.
     pub fn keyspace(&self, name: &str) -> Option<&KeyspacePlacement> {
         self.keyspaces.get(name).map(|placed| &**placed)

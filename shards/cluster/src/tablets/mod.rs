@@ -18,6 +18,7 @@
 //! Invariants: tablets of a table are in the order of their ends, which are distinct, and the last has no end; all
 //! tablets of a table have as many replicas; no node is twice among the replicas or the goal of a tablet.
 
+pub mod load;
 pub mod planner;
 
 use model::token::RingPosition;

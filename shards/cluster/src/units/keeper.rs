@@ -28,6 +28,8 @@ pub const HUNDREDTHS_MAX: u64 = 1 << 56;
 pub const ASK_AGAIN_MICROS: u64 = 4_000;
 /// The longest one.
 pub const ASK_AGAIN_MICROS_MAX: u64 = 1_000_000;
+/// Over how long the use of a bucket is told, microseconds.
+pub const USE_MICROS: u64 = 5_000_000;
 const MICROS_PER_SECOND: u64 = 1_000_000;
 
 /// A coordinating core: the host id of its node and its number.
@@ -74,13 +76,17 @@ pub struct Keeper {
     /// The tag from which the last holder was served.
     served_tag: u64,
     askers: BTreeMap<Holder, Asker>,
+    /// When the time began over which the use is told, and what was handed out since.
+    use_began: u64,
+    handed_out: u64,
 }
 
 impl Keeper {
     /// A bucket with a rate in hundredths a second. It begins empty but for what one interval brings.
     pub fn new(rate: u64, now: u64) -> Keeper {
         let pool = amount(rate, POOL_MICROS);
-        Keeper { rate, pool, filled_to: now, served_tag: 0, askers: BTreeMap::new() }
+        let askers = BTreeMap::new();
+        Keeper { rate, pool, filled_to: now, served_tag: 0, askers, use_began: now, handed_out: 0 }
     }
 
     /// Changes the rate from now on.
@@ -129,6 +135,7 @@ impl Keeper {
         let part = (there - others).max(least);
         let units = if there >= least { ask.wanted.min(part) } else { 0 };
         self.pool -= units;
+        self.handed_out = self.handed_out.saturating_add(units);
         if units > 0 {
             self.served_tag = self.served_tag.max(asker.tag);
             asker.tag += units;
@@ -142,6 +149,19 @@ impl Keeper {
         };
         self.askers.insert(holder, asker);
         Grant { units, ask_again_micros }
+    }
+
+    /// What was handed out of the rate in the last [`USE_MICROS`] or more, percent, if so much time has passed since
+    /// that was told last. The time ends when somebody asks, so after a pause it is longer, and the use is less.
+    pub fn take_use(&mut self, now: u64) -> Option<u64> {
+        let elapsed = now.saturating_sub(self.use_began);
+        if elapsed < USE_MICROS {
+            return None;
+        }
+        let could = u128::from(self.rate) * u128::from(elapsed) / u128::from(MICROS_PER_SECOND);
+        let percent = (u128::from(self.handed_out) * 100).checked_div(could);
+        (self.use_began, self.handed_out) = (now, 0);
+        percent.map(|percent| percent as u64)
     }
 
     /// What the pool holds at most if at least `least` must fit.
@@ -199,6 +219,20 @@ mod tests {
         assert_eq!(keeper.ask(holder(0), ask(10_000), 9 * SECOND).units, 1_500, "no more than the pool holds");
         keeper.set_rate(200_000, 9 * SECOND);
         assert_eq!(keeper.ask(holder(0), ask(10_000), 9 * SECOND + 5_000).units, 1_000);
+    }
+
+    #[test]
+    fn the_use_of_a_bucket_is_told_every_few_seconds() {
+        let mut keeper = Keeper::new(100_000, 0);
+        let mut told = Vec::new();
+        for at in (0..11 * SECOND).step_by(10_000) {
+            // Nine tenths of what a hundredth of a second brings.
+            keeper.ask(holder(0), ask(900), at);
+            told.extend(keeper.take_use(at));
+        }
+        assert_eq!(told, [90, 90]);
+        assert_eq!(keeper.take_use(60 * SECOND), Some(1), "after a pause");
+        assert_eq!(Keeper::new(0, 0).take_use(9 * SECOND), None);
     }
 
     #[test]

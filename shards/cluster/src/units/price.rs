@@ -83,6 +83,17 @@ pub fn price(work: &Work) -> u64 {
     read_price(work) + write_price(work)
 }
 
+/// What the read of a partition costs at one replica, hundredths: so many rows and tombstones looked at, and bytes of
+/// the result.
+pub fn read_at_replica(rows: u64, bytes: u64) -> u64 {
+    READ_PARTITION + rows.max(1) * READ_ROW + kib(bytes) * READ_KIB
+}
+
+/// What a mutation of so many bytes costs at one replica, hundredths, without indexes.
+pub fn write_at_replica(bytes: u64) -> u64 {
+    WRITE_REPLICA + kib(bytes) * WRITE_KIB
+}
+
 fn read_price(work: &Work) -> u64 {
     if work.partitions + work.rows + work.indexes_read == 0 {
         return 0;
@@ -149,5 +160,7 @@ mod tests {
         let asked = Work { indexes_read: 1, partitions: 1, rows: 3, read_bytes: 90, readers: 1, ..Work::default() };
         assert_eq!(price(&asked), 50 + 60 + 30 + 100);
         assert_eq!(price(&Work::default()), 0, "nothing was done");
+        assert_eq!(read_at_replica(7, 3000), read(7, 3000, 1));
+        assert_eq!(write_at_replica(1025), write(1025, 0, 1) - WRITE_COORDINATOR);
     }
 }

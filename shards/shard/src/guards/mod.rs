@@ -2,6 +2,7 @@
 //!
 //! Thresholds, counts and texts only: the code that reads or writes calls these checks.
 
+pub(crate) mod alerts;
 pub(crate) mod batches;
 pub(crate) mod disk_usage;
 pub(crate) mod filtering;

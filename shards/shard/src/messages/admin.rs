@@ -6,6 +6,7 @@ use crate::metrics::{Measure, RequestMetrics, SampleRequest, Samples, ShardMetri
 use crate::ports::Observation;
 use cluster::replication::ReplicationBefore;
 use cluster::tablets::Tablets;
+use cluster::tablets::load::LoadReport;
 use cluster::topology::{Node, NodeIndex};
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::damaged::DamagedSstable;
@@ -115,6 +116,8 @@ pub enum TableVerb {
         /// The ranges.
         ranges: Arc<[TokenRange]>,
     },
+    /// Return how busy the tablets of all tables are.
+    TabletLoads,
     /// Write the table's memtables to SSTables.
     Flush(TableId),
     /// Write the memtables of all tables to SSTables.
@@ -262,6 +265,8 @@ pub enum TableAnswer {
     Statistics(Box<TableStatistics>),
     /// The answer to [`TableVerb::SizeEstimates`], in the order of the ranges.
     SizeEstimates(Vec<SizeEstimate>),
+    /// The answer to [`TableVerb::TabletLoads`].
+    TabletLoads(Vec<(TableId, Vec<LoadReport>)>),
     /// The answer to [`TableVerb::Damaged`].
     Damaged {
         /// Those of the core.

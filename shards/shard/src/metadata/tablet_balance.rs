@@ -4,8 +4,10 @@
 //! 1. Replicas of tables of ManagedStrategy are rebuilt that are on nodes which have been down for too long, if there
 //!    are others for them.
 //! 2. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
-//! 3. Tablets that are too large are split, neighbours that are small are merged. No data moves.
+//! 3. Tablets that are too large or too busy are split, neighbours that are small and idle are merged. No data moves.
 //! 4. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
+//! 5. Where nothing else is to be done, small and idle tablets move to their neighbours' nodes ([`planner::colocate`]),
+//!    so that the next look merges them.
 //!
 //! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
 
@@ -28,8 +30,6 @@ const PERIOD: Duration = Duration::from_secs(10);
 const MOVES_MAX: usize = 8;
 /// Most tablets that get a replica instead of one on a dead node at the same time.
 const REBUILT_MAX: usize = 64;
-/// A tablet is split though it is being moved above so many times the size at which it is split else.
-const URGENCY: u64 = 3;
 /// How long the cluster may take to agree.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -74,7 +74,10 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
         return propose(shard, Command::Tablets { with: None, updates: cuts, members_epoch: metadata.members_epoch })
             .await;
     }
-    let moves = planner::balance(&nodes, &views, MOVES_MAX);
+    let mut moves = planner::balance(&nodes, &views, MOVES_MAX);
+    if moves.is_empty() {
+        moves = brought_together(&nodes, &views);
+    }
     if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
 }
 
@@ -113,6 +116,20 @@ fn is_whole(change: &TabletChange, map: &TabletMap) -> bool {
     tablet.is_some_and(|tablet| tablet.replicas.len() == goal.len())
 }
 
+/// Goals of tablets that could be merged with a neighbour if they had its replicas, at most [`MOVES_MAX`].
+fn brought_together(nodes: &[PlannedNode], views: &[TableView<'_>]) -> Vec<TabletsUpdate> {
+    let mut left = MOVES_MAX;
+    let mut updates = Vec::new();
+    for view in views {
+        let changes = planner::colocate(nodes, view, left);
+        left -= changes.len();
+        if !changes.is_empty() {
+            updates.push(TabletsUpdate { table: view.id, changes });
+        }
+    }
+    updates
+}
+
 /// Goals of tables that lack replicas for which there are nodes.
 fn filled_up(metadata: &Metadata, schema: &Schema, nodes: &[PlannedNode]) -> Vec<TabletsUpdate> {
     let mut updates = Vec::new();
@@ -132,15 +149,14 @@ fn views<'v>(
     (metadata, nodes): (&'v Metadata, &[PlannedNode]),
     figures: &'v AllFigures,
 ) -> Vec<TableView<'v>> {
-    let target = shard.config().physical_partition_size;
+    let limits = tablet_figures::limits(shard.config());
     let schema = shard.schema();
     let view = |(id, map): (&[u8; 16], &'v std::sync::Arc<_>)| {
         let table = schema.table_by_id(TableId(*id))?;
         let keyspace = schema.keyspace(&table.keyspace)?;
         let options = (keyspace.tablets?, &table.options.tablets);
         let (tablets_min, tablets_max) = tablet_plans::counts_wanted(shard, options, (nodes, &factors(keyspace)?));
-        let bytes_max = target.saturating_mul(URGENCY);
-        let limits = Limits { bytes_target: target, bytes_max, tablets_min, tablets_max, ..Limits::default() };
+        let limits = Limits { tablets_min, tablets_max, ..limits };
         Some(TableView { id: *id, map, figures: figures.get(id).map_or(&[], Vec::as_slice), limits })
     };
     metadata.tablets.iter().filter_map(view).collect()

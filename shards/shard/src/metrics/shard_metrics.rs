@@ -2,6 +2,7 @@
 
 use super::charges::TableCharges;
 use super::operations::{Latency, Operation};
+use crate::guards::alerts::{Alert, AlertKind};
 use crate::ports::{Activity, PeerTraffic, Served};
 use engine::CacheMetrics;
 use runtime::metrics::{ClassMetrics, DiskMetrics};
@@ -64,6 +65,8 @@ pub struct ShardMetrics {
     pub streams: StreamMetrics,
     /// What was charged for tables whose throughput is limited.
     pub charges: Vec<TableCharges>,
+    /// What is close to a limit, the newest first, and how often each kind was told of, as [`AlertKind::ALL`] has them.
+    pub alerts: (Vec<Alert>, [u64; AlertKind::ALL.len()]),
 }
 
 /// What has come of repairs that a shard leads. Counts are since the start.

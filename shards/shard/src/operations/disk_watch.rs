@@ -5,6 +5,7 @@
 //! The percentage is the data's size, memtables included, of the data on disk plus the free space, or of
 //! `data_disk_usage_max_disk_size` if that is less. Without a threshold nothing is measured.
 
+use crate::guards::alerts::AlertKind;
 use crate::guards::disk_usage::{DiskThresholds, DiskUsage};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;
@@ -26,6 +27,7 @@ pub(crate) async fn watch(shard: Shard, thresholds: DiskThresholds) {
         match percent(&shard, thresholds.bytes_max).await {
             Err(failure) => tracing::warn!(%failure, "how full the disk is cannot be told"),
             Ok(percent) => {
+                alert(&shard, percent, thresholds.percentage);
                 let usage = DiskUsage::of(percent, thresholds.percentage);
                 if usage != shard.disk_usage()
                     && let Err(failure) = shard.on_every_shard(TableVerb::SetDiskUsage(usage)).await
@@ -42,6 +44,15 @@ pub(crate) async fn watch(shard: Shard, thresholds: DiskThresholds) {
         drop(pass);
         runtime::sleep(PERIOD).await;
     }
+}
+
+/// Notes how much is used of what the threshold for failures allows, or of that for warnings if there is no other. The
+/// log is told of it only where the throughput of some table is limited: otherwise it says what Cassandra's does.
+fn alert(shard: &Shard, percent: u64, threshold: Threshold) {
+    let Some(limit) = threshold.fail.or(threshold.warn) else { return };
+    let (used, limit) = (percent * 100 / limit.max(1), format!("{limit}% of the disks"));
+    let is_logged = shard.throughput().is_metered();
+    shard.alerts().note(AlertKind::DiskUsage, ("", ""), "the data", (used, &limit), is_logged);
 }
 
 fn tell(percent: u64, usage: DiskUsage, Threshold { warn, fail }: Threshold) {

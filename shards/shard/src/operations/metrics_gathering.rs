@@ -144,6 +144,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             sessions: shard.streams().sessions() as u64,
         },
         charges: shard.throughput().charges(now),
+        alerts: (shard.alerts().list(), shard.alerts().counts()),
     }
 }
 

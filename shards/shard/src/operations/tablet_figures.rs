@@ -1,19 +1,24 @@
-//! How large the tablets on a node are: what each node reports, and what the leader of the group gathers from all.
+//! How large and how busy the tablets on a node are: what each node reports, and what the leader of the group gathers
+//! from all.
 //!
-//! A node estimates from its SSTables ([`engine::SizeEstimate`]), so a tablet whose rows are all in memtables counts as
-//! empty, as in `system.size_estimates`. Of a tablet above half of `physical_partition_size` it also names the token at
-//! which half of the bytes lie before: a split there makes two of the same size.
+//! A node estimates sizes from its SSTables ([`engine::SizeEstimate`]), so a tablet whose rows are all in memtables
+//! counts as empty, as in `system.size_estimates`. Of a tablet above half of `physical_partition_size` it also names
+//! the token at which half of the bytes lie before: a split there makes two of the same size. What its cores have read
+//! and written lately is the load of a tablet ([`cluster::tablets::load`]), with a median of its own.
 //!
 //! The answer of the verb `TabletFigures`, which has no body, is a list of [`TableFigures`] in postcard's encoding.
 
+use crate::config::Config;
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerLane, Unreadable};
 use crate::shard_state::Shard;
 use crate::verbs::Verb;
-use cluster::tablets::planner::TabletFigures;
+use cluster::tablets::load::{self, LoadReport};
+use cluster::tablets::planner::{Limits, TabletFigures};
 use cluster::tablets::{TABLETS_MAX, TabletMap};
 use cluster::topology::{Node, NodeIndex};
+use cluster::units::HUNDREDTHS;
 use engine::SizeEstimate;
 use model::token::RingPosition;
 use model::{Failure, RingToken, TableId, TokenRange};
@@ -26,6 +31,8 @@ use uuid::Uuid;
 
 /// How long a node may take to report.
 const REPORT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A tablet is split though it is being moved above so many times the size at which it is split else.
+const URGENCY: u64 = 3;
 /// Into how many parts a tablet is cut to find its middle.
 const PARTS: u64 = 64;
 
@@ -43,13 +50,24 @@ struct ReportedTablet {
     bytes: u64,
     /// The token before which half of the bytes are, if it is large.
     middle: Option<i64>,
+    load: ReportedLoad,
+}
+
+/// The load of a tablet at a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+struct ReportedLoad {
+    /// Hundredths of request units a second, of late and over minutes.
+    recent: u64,
+    lasting: u64,
+    /// The token up to which half of the load is, if it is busy.
+    middle: Option<i64>,
 }
 
 /// What the nodes that answer know of all tablets: for each table, in the order of its tablets.
 pub(crate) type AllFigures = BTreeMap<[u8; 16], Vec<TabletFigures>>;
 
-/// Gathers the figures of all live nodes. A tablet is as large as the largest of its replicas says. To be called on
-/// shard 0.
+/// Gathers the figures of all live nodes. A tablet is as large as the largest of its replicas says, and has the load of
+/// all of them. To be called on shard 0.
 pub(crate) async fn gather(shard: &Shard) -> Result<AllFigures, Failure> {
     let metadata = shard.metadata().current();
     let mut reports = vec![own(shard).await?];
@@ -68,18 +86,49 @@ pub(crate) async fn gather(shard: &Shard) -> Result<AllFigures, Failure> {
     let mut all = AllFigures::new();
     for (id, map) in &metadata.tablets {
         let reported = reports.iter().flatten().filter(|report| report.table == *id);
-        all.insert(*id, merged(map, reported.flat_map(|report| &report.tablets)));
+        all.insert(*id, merged(map, reported.flat_map(|report| &report.tablets), limits(shard.config())));
     }
     Ok(all)
 }
 
-/// What replicas report of the tablets of a table. Reports of tablets that are no more are left out.
-fn merged<'r>(map: &TabletMap, reported: impl Iterator<Item = &'r ReportedTablet>) -> Vec<TabletFigures> {
+/// At which sizes and loads the configuration has tablets split.
+pub(crate) fn limits(config: &Config) -> Limits {
+    let target = config.physical_partition_size;
+    Limits {
+        bytes_target: target,
+        bytes_max: target.saturating_mul(URGENCY),
+        units_max: f64::from(config.physical_partition_throughput),
+        ..Limits::default()
+    }
+}
+
+/// What replicas report of the tablets of a table. Reports of tablets that are no more are left out. The middle is that
+/// of the load, if a tablet is to be split for that; else that of the bytes.
+fn merged<'r>(
+    map: &TabletMap,
+    reported: impl Iterator<Item = &'r ReportedTablet>,
+    limits: Limits,
+) -> Vec<TabletFigures> {
     let mut figures = vec![TabletFigures::default(); map.tablets.len()];
+    let mut loads = vec![ReportedLoad::default(); map.tablets.len()];
     for tablet in reported {
         let at = tablet.until.map_or(map.tablets.len() - 1, |until| map.at(until));
-        if map.tablets[at].until == tablet.until && tablet.bytes >= figures[at].bytes {
-            figures[at] = TabletFigures { bytes: tablet.bytes, units: 0.0, middle: tablet.middle };
+        if map.tablets[at].until != tablet.until {
+            continue;
+        }
+        let (figures, load) = (&mut figures[at], &mut loads[at]);
+        if tablet.bytes >= figures.bytes {
+            (figures.bytes, figures.middle) = (tablet.bytes, tablet.middle);
+        }
+        if tablet.load.middle.is_some() && (load.middle.is_none() || tablet.load.recent >= load.recent) {
+            *load = tablet.load;
+        }
+        figures.units += tablet.load.recent as f64 / HUNDREDTHS as f64;
+        figures.units_lasting += tablet.load.lasting as f64 / HUNDREDTHS as f64;
+    }
+    for (figures, load) in figures.iter_mut().zip(loads) {
+        if figures.units > limits.units_max && figures.bytes <= limits.bytes_target {
+            figures.middle = load.middle;
         }
     }
     figures
@@ -95,6 +144,7 @@ async fn own(shard: &Shard) -> Result<Vec<TableFigures>, Failure> {
     let metadata = shard.metadata().current();
     let own = shard.host_id();
     let large = shard.config().physical_partition_size / 2;
+    let loads = loads(shard).await?;
     let mut tables = Vec::new();
     for (id, map) in &metadata.tablets {
         let places: Vec<usize> = (0..map.tablets.len()).filter(|at| map.tablets[*at].replicas.contains(&own)).collect();
@@ -106,11 +156,35 @@ async fn own(shard: &Shard) -> Result<Vec<TableFigures>, Failure> {
                 true => middle_of(shard, TableId(*id), map, at).await?,
                 false => None,
             };
-            tablets.push(ReportedTablet { until: map.tablets[at].until, bytes, middle });
+            let until = map.tablets[at].until;
+            let load = loads.get(&(TableId(*id), until)).map(|reports| load_of(reports)).unwrap_or_default();
+            tablets.push(ReportedTablet { until, bytes, middle, load });
         }
         tables.push(TableFigures { table: *id, tablets });
     }
     Ok(tables)
+}
+
+/// What all cores report of the loads of tablets, by table and last token.
+async fn loads(shard: &Shard) -> Result<BTreeMap<(TableId, Option<i64>), Vec<LoadReport>>, Failure> {
+    let mut loads: BTreeMap<_, Vec<LoadReport>> = BTreeMap::new();
+    for answer in shard.on_every_shard(TableVerb::TabletLoads).await? {
+        let TableAnswer::TabletLoads(tables) = answer else { continue };
+        for (id, reports) in tables {
+            reports.into_iter().for_each(|report| loads.entry((id, report.until)).or_default().push(report));
+        }
+    }
+    Ok(loads)
+}
+
+/// The load of a tablet at this node, from what its cores report.
+fn load_of(reports: &[LoadReport]) -> ReportedLoad {
+    let hundredths = |rate: fn(&LoadReport) -> f64| (reports.iter().map(rate).sum::<f64>() * HUNDREDTHS as f64) as u64;
+    ReportedLoad {
+        recent: hundredths(|report| report.recent),
+        lasting: hundredths(|report| report.lasting),
+        middle: load::middle(reports),
+    }
 }
 
 /// What ranges of a table take on this node's disk.
@@ -158,7 +232,7 @@ fn half(ends: &[i64], sizes: &[u64]) -> Option<i64> {
 }
 
 /// A tablet as operators see it.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct ShownTablet {
     /// The token before its first.
     pub after: i64,
@@ -170,6 +244,8 @@ pub struct ShownTablet {
     pub goal: Option<Vec<IpAddr>>,
     /// What it takes on the disk of the largest of its replicas.
     pub bytes: u64,
+    /// Request units a second that its replicas have served lately, all together.
+    pub units: f64,
 }
 
 impl Shard {
@@ -186,13 +262,14 @@ impl Shard {
         };
         let mut all = BTreeMap::new();
         for (id, map) in &metadata.tablets {
-            let bytes = |at: usize| figures.get(id).and_then(|known| known.get(at)).map_or(0, |known| known.bytes);
+            let known = |at: usize| figures.get(id).and_then(|known| known.get(at)).copied().unwrap_or_default();
             let mut after = i64::MIN;
             let mut shown = Vec::with_capacity(map.tablets.len());
             for (at, tablet) in map.tablets.iter().enumerate() {
                 let until = tablet.until.unwrap_or(i64::MAX);
                 let (replicas, goal) = (addresses(&tablet.replicas), tablet.goal.as_deref().map(addresses));
-                shown.push(ShownTablet { after, until, replicas, goal, bytes: bytes(at) });
+                let TabletFigures { bytes, units, .. } = known(at);
+                shown.push(ShownTablet { after, until, replicas, goal, bytes, units });
                 after = until;
             }
             all.insert(TableId(*id), shown);
@@ -207,9 +284,10 @@ mod tests {
 
     #[test]
     fn bytes_of_reports_stay() {
-        let tablet = ReportedTablet { until: Some(-1), bytes: 300, middle: Some(-5) };
+        let load = ReportedLoad { recent: 3, lasting: 4, middle: None };
+        let tablet = ReportedTablet { until: Some(-1), bytes: 300, middle: Some(-5), load };
         let report = vec![TableFigures { table: [7; 16], tablets: vec![tablet] }];
-        let expected = [&[1][..], &[7; 16], &[1, 1, 1, 0xac, 2, 1, 9]].concat();
+        let expected = [&[1][..], &[7; 16], &[1, 1, 1, 0xac, 2, 1, 9, 3, 4, 0]].concat();
         assert_eq!(encoded(&report), expected);
         assert_eq!(decoded::<Vec<TableFigures>>(&expected), Some(report));
     }
@@ -217,10 +295,28 @@ mod tests {
     #[test]
     fn a_tablet_is_as_large_as_the_largest_of_its_replicas() {
         let map = TabletMap::even(2, |_| vec![Uuid::nil()]);
-        let of = |until, bytes, middle| ReportedTablet { until, bytes, middle };
+        let of = |until, bytes, middle| ReportedTablet { until, bytes, middle, load: ReportedLoad::default() };
         let reports = [of(Some(-1), 5, None), of(None, 4, Some(9)), of(None, 7, Some(8)), of(Some(3), 99, None)];
-        let known = |bytes, middle| TabletFigures { bytes, units: 0.0, middle };
-        assert_eq!(merged(&map, reports.iter()), [known(5, None), known(7, Some(8))]);
+        let known = |bytes, middle| TabletFigures { bytes, middle, ..TabletFigures::default() };
+        assert_eq!(merged(&map, reports.iter(), Limits::default()), [known(5, None), known(7, Some(8))]);
+    }
+
+    #[test]
+    fn a_tablet_has_the_load_of_all_replicas_and_is_cut_at_its_median() {
+        let map = TabletMap::even(1, |_| vec![Uuid::nil()]);
+        let of = |recent, middle| {
+            let load = ReportedLoad { recent, lasting: recent / 2, middle };
+            ReportedTablet { until: None, bytes: 100, middle: Some(1), load }
+        };
+        let figures = |reports: &[ReportedTablet], bytes_target| {
+            merged(&map, reports.iter(), Limits { bytes_target, units_max: 70.0, ..Limits::default() }).remove(0)
+        };
+        let reports = [of(3_000, Some(5)), of(4_000, Some(6)), of(100, Some(7))];
+        let all = figures(&reports, 1_000);
+        assert_eq!((all.units, all.units_lasting, all.middle), (71.0, 35.5, Some(6)));
+        assert_eq!(figures(&reports[..2], 1_000).middle, Some(1), "it is not busy");
+        assert_eq!(figures(&[of(8_000, None)], 1_000).middle, None, "nobody knows the median of its load");
+        assert_eq!(figures(&reports, 99).middle, Some(1), "it is too large");
     }
 
     #[test]

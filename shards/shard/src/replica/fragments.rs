@@ -4,9 +4,10 @@
 //! awaited for it; [`read_fragments`] gives a block of fragments. All read as [`super::read`] does, but for tables
 //! without storage, which no other replica has.
 
-use super::read::{sample, trace_begin, trace_end};
+use super::read::{note, note_load, trace_begin, trace_end};
 use super::row_sink::RowBlockSink;
 use super::{failure, wait_for_table};
+use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{DigestReply, FragmentRequest, ReadRequest};
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
@@ -43,7 +44,7 @@ pub(crate) fn read_digest_now(shard: &Shard, request: &ReadRequest) -> Option<Re
     };
     let rows = sink.finish(end);
     shard.metrics().read(&table.id, Measure::LocalRead, began, rows.scanned);
-    sample(shard, request, rows.scanned);
+    note(shard, request, &rows);
     Some(Ok(DigestReply { rows, digest: digest.finish() }))
 }
 
@@ -67,7 +68,7 @@ pub(crate) async fn read_digest(shard: &Shard, request: &ReadRequest) -> Result<
         Partitions::Range(_) => Measure::LocalScan,
     };
     shard.metrics().read(&table.id, measure, began, rows.scanned);
-    sample(shard, request, rows.scanned);
+    note(shard, request, &rows);
     trace_end(shard, rows.scanned);
     Ok(DigestReply { rows, digest: digest.finish() })
 }
@@ -83,7 +84,11 @@ pub(crate) async fn read_fragments(shard: &Shard, request: &FragmentRequest) -> 
         None => store.read_fragments(command, &mut EveryRow, &mut block).await,
     };
     let end = read.map_err(|error| failure(&shard.schema(), Some(table.id), error))?;
-    Ok(block.finish(&end))
+    let block = block.finish(&end);
+    if shard.tablet_loads().counts(table.id) {
+        note_load(shard, command, (ScanCounts::default(), block.bytes().len() as u64));
+    }
+    Ok(block)
 }
 
 /// Reads the fragments that one set of the SSTables of this core has.

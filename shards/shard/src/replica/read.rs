@@ -9,9 +9,9 @@ use crate::guards::tombstones::ScanCounts;
 use crate::messages::data::{ReadReply, ReadRequest};
 use crate::metrics::Measure;
 use crate::shard_state::Shard;
-use model::query::{Partitions, ReadEnd};
+use model::query::{Partitions, ReadCommand, ReadEnd};
 use model::token::{RingPosition, TokenRange};
-use model::{Failure, Partitioner, Table};
+use model::{Failure, Partitioner, RingToken, Table, Token};
 
 /// Reads what this core owns.
 pub(crate) async fn read(shard: &Shard, request: &ReadRequest) -> Result<ReadReply, Failure> {
@@ -44,21 +44,37 @@ pub(crate) async fn read_waiting(shard: &Shard, request: &ReadRequest) -> Result
                 Partitions::Range(_) => Measure::LocalScan,
             };
             shard.metrics().read(&table.id, measure, began, reply.scanned);
-            sample(shard, request, reply.scanned);
+            note(shard, request, &reply);
             Ok(reply)
         }
         Err(error) => Err(failure(&shard.schema(), Some(request.command.table), error)),
     }
 }
 
-/// Notes which partition was read, if somebody samples that.
+/// Notes which partition was read, if somebody samples that, and adds to the load of its tablet, if it has one.
 #[inline]
-pub(super) fn sample(shard: &Shard, request: &ReadRequest, met: ScanCounts) {
+pub(super) fn note(shard: &Shard, request: &ReadRequest, reply: &ReadReply) {
     if shard.metrics().sampling.is_on()
         && let Partitions::Key(key) = &request.command.partitions
     {
-        shard.metrics().sampling.note_read(request.command.table, &key.key, met);
+        shard.metrics().sampling.note_read(request.command.table, &key.key, reply.scanned);
     }
+    if shard.tablet_loads().counts(request.command.table) {
+        let met = reply.scanned;
+        note_load(shard, &request.command, (met, reply.block.bytes.len() as u64));
+    }
+}
+
+/// Adds a read to the load of its tablet; the read of a range to the one in which it has met its last row.
+pub(super) fn note_load(shard: &Shard, command: &ReadCommand, (met, bytes): (ScanCounts, u64)) {
+    let token = match &command.partitions {
+        Partitions::Key(key) => key.token,
+        Partitions::Range(range) => match &range.start {
+            Some(RingPosition { token: RingToken::Murmur3(start), .. }) => met.token.max(Token(*start)),
+            _ => met.token,
+        },
+    };
+    shard.tablet_loads().note_read(command.table, token, (met.live + met.dead, bytes));
 }
 
 /// Reads, and adds events to the request's trace.
@@ -130,7 +146,7 @@ pub(crate) fn read_now(shard: &Shard, request: &ReadRequest, room: Vec<u8>) -> O
     Some(match shard.store().read_now(&request.command, &mut sink)? {
         Ok(end) => {
             let reply = sink.finish(end);
-            sample(shard, request, reply.scanned);
+            note(shard, request, &reply);
             Ok(reply)
         }
         Err(engine::Error::UnknownTable(_)) if table.is_virtual() => return None,

@@ -53,6 +53,11 @@ async fn apply(shard: &Shard, mutation: Mutation, mode: Mode) -> Result<(), Fail
     if shard.metrics().sampling.is_on() {
         shard.metrics().sampling.note_write(&mutation);
     }
+    for update in mutation.updates() {
+        if shard.tablet_loads().counts(update.table) {
+            shard.tablet_loads().note_write(update.table, mutation.token(), mutation.bytes().len() as u64);
+        }
+    }
     let first = mutation.updates().next().map(|update| update.table);
     shard.trace(|| "Appending to commitlog".into());
     let names = if shard.is_traced() { table_names(shard, &mutation) } else { Vec::new() };

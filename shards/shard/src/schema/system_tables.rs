@@ -172,6 +172,10 @@ fn add_fact(table: &mut Table, fact: &str, rest: &str) {
         "regular" => ColumnKind::Regular,
         other => panic!("{other} is not a fact of a table"),
     };
+    let (rest, descending) = match rest.strip_suffix(" desc") {
+        Some(rest) => (rest, true),
+        None => (rest, false),
+    };
     let (name, cql_type) = rest.split_once(' ').unwrap_or((rest, ""));
     let cql_type = CqlType::parse(cql_type).unwrap_or_else(|| panic!("{rest} has no type"));
     let position = match kind {
@@ -185,7 +189,7 @@ fn add_fact(table: &mut Table, fact: &str, rest: &str) {
         ColumnKind::Regular => {}
     }
     let id = ColumnId(table.columns.len() as u16);
-    table.columns.push(Column { id, name: name.to_string(), kind, position, cql_type, descending: false });
+    table.columns.push(Column { id, name: name.to_string(), kind, position, cql_type, descending });
 }
 
 fn finish(keyspaces: &mut [Keyspace], table: Option<Table>) {

@@ -28,6 +28,7 @@ mod request_time;
 mod schema_registry;
 pub(crate) mod streams;
 pub(crate) mod table_fetches;
+pub(crate) mod tablet_loads;
 pub(crate) mod throughput;
 mod tracing;
 mod truncations;
@@ -39,6 +40,7 @@ pub(crate) use metadata::ProposalError;
 pub(crate) use partition_locks::PartitionLocks;
 
 use crate::config::{Config, Timeouts};
+use crate::guards::alerts::{AlertKind, Alerts, PARTITION_BYTES_MAX};
 use crate::guards::disk_usage::DiskUsage;
 use crate::guards::tombstones::LogGate;
 use crate::mailbox::Mailbox;
@@ -81,6 +83,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use streams::Streams;
 use table_fetches::TableFetches;
+use tablet_loads::TabletLoads;
 use throughput::Throughput;
 use truncations::Truncations;
 use uuid::Uuid;
@@ -142,6 +145,8 @@ struct Inner {
     roles: Roles,
     streams: Streams,
     throughput: Throughput,
+    tablet_loads: TabletLoads,
+    alerts: Alerts,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
     gate: Gate,
@@ -297,6 +302,8 @@ impl Shard {
                 throughput.adopt(&schema);
                 throughput
             },
+            tablet_loads: TabletLoads::default(),
+            alerts: Alerts::default(),
             metrics,
             gate: Gate::new(),
             trace_writes: Semaphore::new(query_trace::WRITES_MAX),
@@ -322,7 +329,27 @@ impl Shard {
             },
             config,
         };
-        Shard { inner: Rc::new(inner) }
+        let shard = Shard { inner: Rc::new(inner) };
+        shard.tell_of_large_partitions();
+        shard
+    }
+
+    /// Has the store tell of partitions of limited tables that are as large as the managed services allow, or nearly.
+    fn tell_of_large_partitions(&self) {
+        let shard = self.downgrade();
+        self.store().on_large_partition(Rc::new(move |table, key, bytes| {
+            let Some(shard) = shard.upgrade() else { return };
+            let percent = u64::try_from(u128::from(bytes) * 100 / u128::from(PARTITION_BYTES_MAX)).unwrap_or(u64::MAX);
+            let subject = format!("the partition {}", table.key_text(key));
+            let name = (table.keyspace.as_str(), table.name.as_str());
+            let limit = format!("{PARTITION_BYTES_MAX} bytes");
+            shard.alerts().note(AlertKind::PartitionSize, name, &subject, (percent, &limit), true);
+        }));
+    }
+
+    /// What is close to a limit.
+    pub(crate) fn alerts(&self) -> &Alerts {
+        &self.inner.alerts
     }
 
     /// A pass for a request of a client, or for background work that stopping must wait for.
@@ -513,6 +540,12 @@ impl Shard {
         &self.inner.throughput
     }
 
+    /// How busy the tablets are of which this core serves a part.
+    #[inline]
+    pub(crate) fn tablet_loads(&self) -> &TabletLoads {
+        &self.inner.tablet_loads
+    }
+
     /// Whether the node is stopping.
     pub(crate) fn is_draining(&self) -> bool {
         self.inner.gate.is_closed()
@@ -550,6 +583,7 @@ impl Shard {
     pub(crate) fn set_schema(&self, schema: Arc<Schema>) {
         self.inner.texts.borrow_mut().clear();
         self.inner.placement.replace_schema(&schema);
+        self.count_tablets();
         self.inner.throughput.adopt(&schema);
         self.inner.schema.replace(schema);
     }
@@ -609,6 +643,12 @@ impl Shard {
     /// Makes `topology` the nodes among which this core places data.
     pub(crate) fn set_topology(&self, topology: Topology, changes: &RingChanges) {
         self.inner.placement.replace_topology(topology, changes, &self.inner.schema.borrow());
+        self.count_tablets();
+    }
+
+    fn count_tablets(&self) {
+        let throughput = f64::from(self.config().physical_partition_throughput);
+        self.inner.tablet_loads.adopt(&self.placement(), self.host_id(), throughput);
     }
 
     /// The topologies that this core had before, and the requests that still use them.

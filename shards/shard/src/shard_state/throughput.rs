@@ -14,7 +14,7 @@ use crate::metrics::{Charges, HOT_SECONDS, HotKey, TableCharges};
 use cluster::units::limits::{Measure, Scope, rate_of};
 use cluster::units::{Grant, HUNDREDTHS, Keeper, Lease};
 use model::capacity::Capacity;
-use model::{HashMap, IdMap, Schema, TableId};
+use model::{HashMap, IdMap, Partitioner, Schema, TableId};
 use runtime::Instant;
 use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
@@ -113,8 +113,8 @@ impl Throughput {
     }
 
     /// Serves a holder from a bucket that this core keeps; `None` if this core knows of no such limit. `cores` is the
-    /// number of cores of the data centre.
-    pub(crate) fn lease(&self, request: &LeaseRequest, cores: u64, now: u64) -> Option<Grant> {
+    /// number of cores of the data centre. Now and then it also tells what percentage of the limit was used.
+    pub(crate) fn lease(&self, request: &LeaseRequest, cores: u64, now: u64) -> Option<(Grant, Option<u64>)> {
         let meter = self.of(request.table)?;
         let rate = rate_of(&meter.capacity, request.measure, request.scope, cores)?;
         let mut keepers = self.keepers.borrow_mut();
@@ -125,11 +125,12 @@ impl Throughput {
         let name = (request.table, request.measure, request.scope);
         if keepers.len() >= KEEPERS_MAX && !keepers.contains_key(&name) {
             // Keys that are not tracked are not limited: there are more hot ones than a core has room for.
-            return Some(Grant { units: request.ask.wanted, ask_again_micros: IDLE_MICROS });
+            return Some((Grant { units: request.ask.wanted, ask_again_micros: IDLE_MICROS }, None));
         }
         let keeper = keepers.entry(name).or_insert_with(|| Keeper::new(rate, now));
         keeper.set_rate(rate, now);
-        Some(keeper.ask(request.holder, request.ask, now))
+        let grant = keeper.ask(request.holder, request.ask, now);
+        Some((grant, keeper.take_use(now)))
     }
 
     /// What was charged of each metered table.
@@ -196,6 +197,14 @@ impl Meter {
         let mut hot = self.hot.borrow_mut();
         hot.advance(now.0 / 1_000_000_000);
         hot.now.add_use(&key.into(), units, usize::from(is_write));
+    }
+
+    /// The key with a token, if it is among those that this core has charged the most.
+    pub(crate) fn hot_key(&self, partitioner: Partitioner, token: i64) -> Option<Box<[u8]>> {
+        let hot = self.hot.borrow();
+        let sketches = std::iter::once(&hot.now).chain(&hot.before);
+        let mut keys = sketches.flat_map(HeavyHitters::top).map(|counted| counted.key);
+        keys.find(|key| partitioner.token(key).0 == token)
     }
 
     /// Adds to what was charged to a role.
@@ -310,7 +319,7 @@ mod tests {
         }
         assert_eq!(throughput.keepers.borrow().len(), KEEPERS_MAX);
         let beyond = throughput.lease(&request(Scope::Key(-1)), 1, SWEEP_MICROS);
-        assert_eq!(beyond.map(|grant| grant.units), Some(500), "a key that is not tracked is not limited");
+        assert_eq!(beyond.map(|(grant, _)| grant.units), Some(500), "a key that is not tracked is not limited");
         throughput.lease(&request(Scope::Key(-1)), 1, 2 * IDLE_MICROS);
         assert_eq!(throughput.keepers.borrow().len(), 1, "those that nobody asks are forgotten");
         assert_eq!(throughput.lease(&request(Scope::Table), 1, 0), None, "the table as a whole is not limited");

@@ -4,7 +4,7 @@
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches have rows of zeros.
 
-use super::{VirtualRows, damaged, gossip, hints, links, pools, repairs, streams, tables, tablets, throughput};
+use super::{VirtualRows, alerts, damaged, gossip, hints, links, pools, repairs, streams, tables, tablets, throughput};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -88,7 +88,9 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "pending_hints") => hints::fill(shard, rows).await?,
         ("system_views", "streaming") => streams::fill(shard, rows).await?,
         ("system_views", "damaged_sstables") => damaged::fill(shard, rows).await?,
+        ("system_views", "alerts") => alerts::fill(shard, rows).await?,
         ("system_views", "hot_partitions") => throughput::fill_hot(shard, rows).await?,
+        ("system_views", "physical_partitions") => tablets::fill_physical(shard, rows).await?,
         ("system_views", "tablets") => tablets::fill(shard, rows).await?,
         ("system_views", "throughput") => throughput::fill(shard, rows).await?,
         ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),
@@ -137,6 +139,7 @@ fn columns(shard: &Shard, rows: &mut VirtualRows<'_>) {
         for column in &table.columns {
             let (kind, position, order) = match column.kind {
                 ColumnKind::PartitionKey => ("partition_key", i32::from(column.position), "none"),
+                ColumnKind::Clustering if column.descending => ("clustering", i32::from(column.position), "desc"),
                 ColumnKind::Clustering => ("clustering", i32::from(column.position), "asc"),
                 ColumnKind::Static => ("static", -1, "none"),
                 ColumnKind::Regular => ("regular", -1, "none"),

@@ -7,6 +7,7 @@
 //! Invariants: virtual tables live on shard 0, like tables with LocalStrategy; a page resumes after the key and
 //! clustering of its last row, whatever has changed since; nothing is kept between two reads.
 
+mod alerts;
 mod changes;
 mod contents;
 mod damaged;

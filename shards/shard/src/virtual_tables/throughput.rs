@@ -64,7 +64,14 @@ pub(super) async fn fill_hot(shard: &Shard, rows: &mut VirtualRows<'_>) -> Resul
         }
     }
     let schema = shard.schema();
+    let has_tablets = totals.keys().any(|id| shard.metadata().current().tablets.contains_key(&id.0));
+    let tablets = if has_tablets { shard.shown_tablets().await? } else { BTreeMap::new() };
     for (id, total) in totals {
+        let of_tablet = |key: &[u8], units: f64| {
+            let token = shard.partitioner().token(key).0;
+            let tablet = tablets.get(&id)?.iter().find(|tablet| token <= tablet.until)?;
+            (tablet.units > 0.0).then(|| (units / tablet.units).min(1.0))
+        };
         let Some(table) = schema.table_by_id(id) else { continue };
         let of_table = keys.iter().filter(|((table, _), _)| *table == id);
         let mut hottest: Vec<(&Box<[u8]>, &[f64; 3])> = of_table.map(|((_, key), rates)| (key, rates)).collect();
@@ -76,6 +83,7 @@ pub(super) async fn fill_hot(shard: &Shard, rows: &mut VirtualRows<'_>) -> Resul
                 ("partition_key", text(&table.key_text(key))),
                 ("reads_per_second", double(*reads)),
                 ("share", double(if total > 0.0 { (units / total).min(1.0) } else { 0.0 })),
+                ("tablet_share", of_tablet(key, *units).and_then(double)),
                 ("units_per_second", double(*units)),
                 ("writes_per_second", double(*writes)),
             ]);

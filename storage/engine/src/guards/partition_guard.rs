@@ -13,11 +13,19 @@ use model::row::{CellContent, Deletion, RowView};
 use model::{Table, text};
 use sstable::{Component, Descriptor};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
+
+/// Bytes of a partition from which on it counts as large: 80% of the 20 GB that the managed services allow.
+pub const LARGE_PARTITION_BYTES: u64 = 16_000_000_000;
+
+/// Who is told of large partitions: their table, key and bytes in Data.db before compression.
+pub type LargePartitions = Rc<dyn Fn(&Table, &[u8], u64)>;
 
 /// Measures the partitions of one SSTable.
 pub(crate) struct PartitionGuard {
     thresholds: LoggedThresholds,
+    large: Option<LargePartitions>,
     table: Arc<Table>,
     file: PathBuf,
     key: Vec<u8>,
@@ -30,15 +38,19 @@ pub(crate) struct PartitionGuard {
 }
 
 impl PartitionGuard {
-    /// A guard for an SSTable that is being written; `None` if there are no thresholds.
+    /// A guard for an SSTable that is being written; `None` if there are no thresholds, and nobody is told of large
+    /// partitions.
     pub(crate) fn new(
         thresholds: LoggedThresholds,
+        large: Option<LargePartitions>,
         table: &Arc<Table>,
         directory: &Path,
         descriptor: &Descriptor,
     ) -> Option<PartitionGuard> {
-        (thresholds != LoggedThresholds::default()).then(|| PartitionGuard {
+        let is_needed = thresholds != LoggedThresholds::default() || large.is_some();
+        is_needed.then(|| PartitionGuard {
             thresholds,
+            large,
             table: table.clone(),
             file: directory.join(descriptor.file_name(Component::Data)),
             key: Vec::new(),
@@ -68,7 +80,11 @@ impl PartitionGuard {
                 }
             }
             Fragment::PartitionEnd => {
-                self.told(len - self.start).for_each(logged_thresholds::log);
+                let bytes = len - self.start;
+                self.told(bytes).for_each(logged_thresholds::log);
+                if let Some(large) = self.large.as_ref().filter(|_| bytes >= LARGE_PARTITION_BYTES) {
+                    large(&self.table, &self.key, bytes);
+                }
                 self.start = len;
             }
         }
@@ -161,7 +177,7 @@ mod tests {
         let threshold = LoggedThreshold { warn: Some(2), fail: Some(5) };
         let thresholds = LoggedThresholds { partition_tombstones: threshold, ..LoggedThresholds::default() };
         let descriptor = Descriptor { version: Version::Oa, id: "1".parse().expect("an id") };
-        let mut guard = PartitionGuard::new(thresholds, &table(), Path::new("/d"), &descriptor).expect("limited");
+        let mut guard = PartitionGuard::new(thresholds, None, &table(), Path::new("/d"), &descriptor).expect("limited");
         let mut key = Vec::new();
         push_composite([&3i32.to_be_bytes()[..], b"b"].into_iter(), &mut key);
         let gone = Deletion { timestamp: 1, local_deletion_time: 1 };
@@ -188,6 +204,26 @@ mod tests {
         guard.fragment(&Fragment::PartitionEnd, 100);
         guard.fragment(&Fragment::PartitionStart { token: Token(1), key: &key, deletion: Deletion::LIVE }, 100);
         assert_eq!((guard.start, guard.tombstones), (100, 0));
-        assert!(PartitionGuard::new(LoggedThresholds::default(), &table(), Path::new("/d"), &descriptor).is_none());
+        assert!(
+            PartitionGuard::new(LoggedThresholds::default(), None, &table(), Path::new("/d"), &descriptor).is_none()
+        );
+    }
+
+    #[test]
+    fn large_partitions_are_told_of() {
+        let told = Rc::new(std::cell::RefCell::new(Vec::new()));
+        let kept = told.clone();
+        let large: LargePartitions =
+            Rc::new(move |table, key, bytes| kept.borrow_mut().push((table.name.clone(), key.to_vec(), bytes)));
+        let descriptor = Descriptor { version: Version::Oa, id: "1".parse().expect("an id") };
+        let none = LoggedThresholds::default();
+        let mut guard = PartitionGuard::new(none, Some(large), &table(), Path::new("/d"), &descriptor).expect("told");
+        let mut end = 0;
+        for (key, bytes) in [(b"a", LARGE_PARTITION_BYTES - 1), (b"b", LARGE_PARTITION_BYTES), (b"c", 5)] {
+            guard.fragment(&Fragment::PartitionStart { token: Token(0), key, deletion: Deletion::LIVE }, end);
+            end += bytes;
+            guard.fragment(&Fragment::PartitionEnd, end);
+        }
+        assert_eq!(*told.borrow(), [("t".to_owned(), b"b".to_vec(), LARGE_PARTITION_BYTES)]);
     }
 }

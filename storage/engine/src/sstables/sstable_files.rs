@@ -7,13 +7,14 @@ use super::sstable_id;
 use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::guards::logged_thresholds::LoggedThresholds;
+use crate::guards::partition_guard::LargePartitions;
 use crate::options::{Options, SstableOptions};
 use model::{Partitioner, ShardMap, Table};
 use runtime::HashSet;
 use runtime::file::create_dir_all;
 use sstable::statistics::EncodingStats;
 use sstable::{Component, Descriptor, Version, writer};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -29,6 +30,8 @@ pub(crate) struct SstableFiles {
     options: SstableOptions,
     /// The node's id once it is known; SSTables record which node wrote them.
     host_id: Cell<Option<[u8; 16]>>,
+    /// Told of large partitions of limited tables.
+    large_partitions: RefCell<Option<LargePartitions>>,
     /// The number of the SSTable that was opened last.
     numbers: Cell<u64>,
 }
@@ -42,6 +45,7 @@ impl SstableFiles {
             cache,
             options: options.sstables,
             host_id: Cell::new(None),
+            large_partitions: RefCell::new(None),
             numbers: Cell::new(0),
         }
     }
@@ -49,6 +53,17 @@ impl SstableFiles {
     /// Sets the node's id, which SSTables written from now on record.
     pub(crate) fn set_host_id(&self, host_id: [u8; 16]) {
         self.host_id.set(Some(host_id));
+    }
+
+    /// Sets who is told of large partitions.
+    pub(crate) fn on_large_partition(&self, told: LargePartitions) {
+        self.large_partitions.replace(Some(told));
+    }
+
+    /// Who is told of large partitions of a table: of one whose throughput is limited.
+    pub(crate) fn large_partitions_of(&self, table: &Table) -> Option<LargePartitions> {
+        table.options.capacity.as_ref()?;
+        self.large_partitions.borrow().clone()
     }
 
     /// The directory to which this shard writes a table's SSTables.

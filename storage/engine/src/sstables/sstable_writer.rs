@@ -31,7 +31,8 @@ impl SstableWriter {
         table: &Arc<Table>,
         options: Options,
     ) -> SstableWriter {
-        let guard = PartitionGuard::new(files.logged_thresholds(), table, directory, &descriptor);
+        let large = files.large_partitions_of(table);
+        let guard = PartitionGuard::new(files.logged_thresholds(), large, table, directory, &descriptor);
         let builder = Builder::new(descriptor.clone(), table.clone(), options);
         let output = ComponentFiles::new(directory, &descriptor);
         SstableWriter { builder, output, directory: directory.to_owned(), guard, descriptor }

@@ -25,6 +25,7 @@ use crate::compaction::Compactor;
 use crate::error::Error;
 use crate::faults::{Fault, Faults};
 use crate::flush::{Flusher, FlusherParts};
+use crate::guards::partition_guard::LargePartitions;
 use crate::indexing::{Indexes, IndexesParts};
 use crate::memory::MemoryBudget;
 use crate::operations::import::Imports;
@@ -210,6 +211,12 @@ impl Store {
     /// Sets the node's id, which SSTables written from now on name.
     pub fn set_host_id(&self, host_id: [u8; 16]) {
         self.parts.files.set_host_id(host_id);
+    }
+
+    /// Sets who is told, where an SSTable is written, of partitions of [`crate::LARGE_PARTITION_BYTES`] or more, of
+    /// tables whose throughput is limited: their table, key and bytes.
+    pub fn on_large_partition(&self, told: LargePartitions) {
+        self.parts.files.on_large_partition(told);
     }
 
     /// The highest segment counter found in the directory; 0 if it is empty.

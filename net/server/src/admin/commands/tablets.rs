@@ -21,7 +21,8 @@ pub(crate) async fn show(node: &NodeState, request: &Request, out: &mut String) 
     let asked = schema.keyspaces.values().filter(|known| keyspace.is_none_or(|name| *name == known.name));
     let tables = asked.flat_map(|known| known.tables.values());
     let mut shown = TextTable::new(2);
-    shown.row(["Keyspace", "Table", "After", "Last token", "Size", "Replicas", "Moves to"].map(str::to_owned).to_vec());
+    let head = ["Keyspace", "Table", "After", "Last token", "Size", "Units/s", "Replicas", "Moves to"];
+    shown.row(head.map(str::to_owned).to_vec());
     let addresses = |nodes: &[IpAddr]| nodes.iter().map(IpAddr::to_string).collect::<Vec<_>>().join(",");
     let all = node.shard.shown_tablets().await?;
     for known in tables.filter(|known| table.is_none_or(|name| *name == known.name)) {
@@ -32,6 +33,7 @@ pub(crate) async fn show(node: &NodeState, request: &Request, out: &mut String) 
                 tablet.after.to_string(),
                 tablet.until.to_string(),
                 file_size(tablet.bytes),
+                format!("{:.2}", tablet.units),
                 addresses(&tablet.replicas),
                 tablet.goal.as_deref().map(addresses).unwrap_or_default(),
             ]);

@@ -201,6 +201,13 @@ pub(super) const KEYS: &[Key] = &[
          (docs/partitioning.md); at least 30s",
     )
     .own(),
+    read(
+        "physical_partition_throughput",
+        INTEGER,
+        "10000",
+        "a tablet that gets more request units a second is split, in keyspaces with tablets; 10 to 1000000000",
+    )
+    .own(),
     read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),
     read("guardrails_apply_to_anonymous", FLAG, "false", "guardrails hold clients although they are not authenticated")
         .own(),

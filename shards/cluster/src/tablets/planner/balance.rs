@@ -137,7 +137,8 @@ impl<'r, 'a> Loads<'r, 'a> {
         for (table, view) in tables.iter().enumerate() {
             for (position, tablet) in view.map.tablets.iter().enumerate() {
                 let figures = view.figures.get(position).copied().unwrap_or_default();
-                let amounts = [figures.bytes as f64, figures.units.max(0.0), 1.0];
+                let units = figures.units_lasting.max(0.0) / tablet.replicas.len().max(1) as f64;
+                let amounts = [figures.bytes as f64, units, 1.0];
                 let start = loads.replicas.len();
                 let moves = tablet.goal.is_some();
                 for host_id in tablet.next() {

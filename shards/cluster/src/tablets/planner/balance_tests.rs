@@ -161,7 +161,7 @@ fn empty_tables_and_busy_ones_spread_too() {
     // Eight tablets have nearly all requests, and all are on one node.
     let mut tables = [table(&nodes, 1, 40, 1, |_| GIB)];
     let busy: Vec<usize> = (0..40).filter(|at| tables[0].map.tablets[*at].replicas == [id(2)]).take(8).collect();
-    busy.iter().for_each(|at| tables[0].figures[*at].units = 5_000.0);
+    busy.iter().for_each(|at| tables[0].figures[*at].units_lasting = 5_000.0);
     settle(&nodes, &mut tables, "busy");
     let mut counts = BTreeMap::<Uuid, usize>::new();
     busy.iter().for_each(|at| *counts.entry(tables[0].map.tablets[*at].replicas[0]).or_default() += 1);
@@ -222,7 +222,7 @@ fn random_clusters_come_to_rest() {
             let (largest, busiest) = (random.below(10 * GIB), random.below(5_000));
             let (tablets, factor) = (1 + random.below(60) as usize, 1 + random.below(4) as u32);
             let mut table = table(&nodes, number, tablets, factor, |_| random.below(largest));
-            table.figures.iter_mut().for_each(|figures| figures.units = random.below(busiest) as f64);
+            table.figures.iter_mut().for_each(|figures| figures.units_lasting = random.below(busiest) as f64);
             tables.push(table);
         }
         for step in 0..4 {

@@ -9,10 +9,10 @@
 //!
 //! # Cost
 //! [`balance`] lowers a cost, which [`cost`] gives. A tablet counts on every node that has it, with three amounts:
-//! bytes, request units a second, and 1 for itself. A node can have as much as its weight says, so what counts is its
-//! *ratio*: amount by weight, divided by the mean of that over its data centre (the amounts of all of its nodes by the
-//! weights of those that do not leave). A mean below [`BYTES_MEAN_MIN`] or [`UNITS_MEAN_MIN`] is taken for that, so
-//! that next to nothing is not worth a move. Then
+//! bytes, its part of the request units a second (those over minutes), and 1 for itself. A node can have as much as its
+//! weight says, so what counts is its *ratio*: amount by weight, divided by the mean of that over its data centre (the
+//! amounts of all of its nodes by the weights of those that do not leave). A mean below [`BYTES_MEAN_MIN`] or
+//! [`UNITS_MEAN_MIN`] is taken for that, so that next to nothing is not worth a move. Then
 //!
 //! ```text
 //! cost = sum over nodes that stay of weight * ( 1 * (ratio of bytes - 1)^2
@@ -92,8 +92,10 @@ impl PlannedNode {
 pub struct TabletFigures {
     /// Bytes of its data at one replica.
     pub bytes: u64,
-    /// Request units a second.
+    /// Request units a second of late, of all replicas together.
     pub units: f64,
+    /// The same over minutes. Moves go by it, and what was busy then is not merged.
+    pub units_lasting: f64,
     /// The token at the median of its data or of its load; `None` if nobody knows it.
     pub middle: Option<i64>,
 }
@@ -105,7 +107,7 @@ pub struct Limits {
     pub bytes_target: u64,
     /// Bytes above which it is split though it is being moved.
     pub bytes_max: u64,
-    /// Request units a second above which it is split.
+    /// Request units a second, of all replicas together, above which it is split.
     pub units_max: f64,
     /// The number of tablets that the table has at least.
     pub tablets_min: u32,

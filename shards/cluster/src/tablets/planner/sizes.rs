@@ -6,8 +6,8 @@
 //! 2. A table with fewer tablets than it is to have splits its largest, then its widest, wherever there is no median in
 //!    the middle of the tokens.
 //! 3. Neighbours with the same replicas become one if both together are below a quarter of both limits. A half of a
-//!    tablet that was split has about half of a limit, so a load must change by half before anything is undone.
-//!
+//!    tablet that was split has about half of a limit, so a load must change by half before anything is undone, and
+//!    stay so for minutes.
 //! 4. When there is nothing more to split or to merge, a tablet whose neighbour is as cold goes to the neighbour's
 //!    replicas, so that they can become one. They do before the next balancing, which might part them.
 //!
@@ -142,7 +142,8 @@ fn cold_pairs(view: &TableView<'_>, is_changed: &[bool]) -> Vec<usize> {
     let mut pairs: Vec<(f64, usize)> = Vec::new();
     for (at, figures) in view.figures.windows(2).take(tablets.len().saturating_sub(1)).enumerate() {
         let bytes = figures[0].bytes.saturating_add(figures[1].bytes);
-        let both = TabletFigures { bytes, units: figures[0].units + figures[1].units, middle: None };
+        let units: f64 = figures.iter().map(|figures| figures.units.max(figures.units_lasting)).sum();
+        let both = TabletFigures { bytes, units, ..TabletFigures::default() };
         let fullness = fullness(&view.limits, &both);
         if fullness < MERGE_SHARE && is_still(at) && is_still(at + 1) {
             pairs.push((fullness, at));

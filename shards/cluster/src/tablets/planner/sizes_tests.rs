@@ -13,7 +13,7 @@ fn map(ends: &[i64], replicas: &[usize]) -> TabletMap {
 }
 
 fn figures(bytes: u64, units: f64, middle: Option<i64>) -> TabletFigures {
-    TabletFigures { bytes, units, middle }
+    TabletFigures { bytes, units, units_lasting: units, middle }
 }
 
 fn plan(map: &TabletMap, figures: &[TabletFigures], limits: Limits) -> Vec<TabletChange> {
@@ -125,6 +125,19 @@ fn a_table_has_no_fewer_and_no_more_tablets_than_it_may() {
     assert_eq!(plan(&many, &vec![none; many.tablets.len()], Limits::default()).len(), CHANGES_MAX);
 }
 
+#[test]
+fn a_load_that_pauses_undoes_nothing() {
+    let map = map(&[0], &[1]);
+    let of = |units, units_lasting| {
+        let one = TabletFigures { units, units_lasting, ..TabletFigures::default() };
+        plan(&map, &[one, one], Limits::default())
+    };
+    let merge = [TabletChange::Merge { until: 0 }];
+    assert_eq!(of(0.0, 3_000.0), [], "it was busy minutes ago");
+    assert_eq!(of(3_000.0, 0.0), [], "it is busy");
+    assert_eq!(of(1_000.0, 1_000.0), merge);
+}
+
 /// Partitions of a table, with their tokens, bytes and units; medians are worked out from them.
 struct Partitions(Vec<(i64, u64, f64)>);
 
@@ -141,7 +154,7 @@ impl Partitions {
                 sum += share(one);
                 sum >= all / 2.0
             });
-            TabletFigures { bytes, units, middle: middle.map(|one| one.0) }
+            TabletFigures { bytes, units, units_lasting: units, middle: middle.map(|one| one.0) }
         };
         (0..map.tablets.len()).map(of).collect()
     }

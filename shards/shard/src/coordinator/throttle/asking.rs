@@ -1,6 +1,7 @@
 //! The admission of a request by one scope of one limit: by this core's lease, or by asking who keeps the bucket.
 
 use super::Demand;
+use super::alert::alert;
 use super::scopes::cores_of;
 use crate::messages::Request;
 use crate::messages::units::LeaseRequest;
@@ -152,9 +153,7 @@ impl Asking {
         let request = LeaseRequest { table: self.table, measure: self.measure, scope: self.scope, holder, ask };
         let name = (self.measure, self.scope);
         if node == topology.here() && ShardId(core) == shard.id() {
-            let now = micros(runtime::now());
-            let grant = shard.throughput().lease(&request, self.cores, now);
-            note(meter, name, grant);
+            note(meter, name, lease_here(shard, &request, self.cores));
             return;
         }
         let (shard, meter, topology) = (shard.clone(), meter.clone(), topology.clone());
@@ -201,6 +200,13 @@ async fn ask_keeper(
 
 /// Serves the request of a holder, on the core that keeps the bucket.
 pub(crate) fn lease(shard: &Shard, request: &LeaseRequest) -> Option<Grant> {
-    let cores = cores_of(&shard.topology());
-    shard.throughput().lease(request, cores, micros(runtime::now()))
+    lease_here(shard, request, cores_of(&shard.topology()))
+}
+
+fn lease_here(shard: &Shard, request: &LeaseRequest, cores: u64) -> Option<Grant> {
+    let (grant, used) = shard.throughput().lease(request, cores, micros(runtime::now()))?;
+    if let Some(percent) = used {
+        alert(shard, request, cores, percent);
+    }
+    Some(grant)
 }

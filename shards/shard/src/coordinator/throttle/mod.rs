@@ -13,8 +13,10 @@
 //! it.
 //!
 //! [`bill`] adds up what a request costs; [`scopes`] says where each limit counts it; [`asking`] gets one scope's
-//! admission; [`refusal`] words the answer of a request that is not admitted.
+//! admission; [`alert`](mod@alert) tells of limits that are nearly used up; [`refusal`] words the answer of a request
+//! that is not admitted.
 
+mod alert;
 mod asking;
 mod bill;
 mod refusal;
