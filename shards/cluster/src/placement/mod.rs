@@ -334,8 +334,9 @@ impl KeyspacePlacement {
         self.ranges.overlapping(limits)
     }
 
-    /// The ranges as operators see them, each with the token before it and its last one: those that end at the tokens of
-    /// the ring, of which the first goes around its end, or tablets, of which neighbours with the same replicas are one.
+    /// The ranges as operators see them, each with the token before it and its last one: those that end at the tokens
+    /// of the ring, of which the first goes around its end, or tablets, of which neighbours with the same replicas are
+    /// one.
     pub fn listed(&self) -> Vec<(RingToken, RingToken)> {
         if self.is_by_tablets {
             let token = |token: Option<&RingToken>, none: i64| token.cloned().unwrap_or(RingToken::Murmur3(none));

@@ -6,8 +6,6 @@
 //! 2. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
 //! 3. Tablets that are too large or too busy are split, neighbours that are small and idle are merged. No data moves.
 //! 4. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
-//! 5. Where nothing else is to be done, small and idle tablets move to their neighbours' nodes ([`planner::colocate`]),
-//!    so that the next look merges them.
 //!
 //! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
 
@@ -74,10 +72,7 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
         return propose(shard, Command::Tablets { with: None, updates: cuts, members_epoch: metadata.members_epoch })
             .await;
     }
-    let mut moves = planner::balance(&nodes, &views, MOVES_MAX);
-    if moves.is_empty() {
-        moves = brought_together(&nodes, &views);
-    }
+    let moves = planner::balance(&nodes, &views, MOVES_MAX);
     if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
 }
 
@@ -114,20 +109,6 @@ fn is_whole(change: &TabletChange, map: &TabletMap) -> bool {
     let TabletChange::Move { until, goal } = change else { return false };
     let tablet = map.tablets.iter().find(|tablet| tablet.until == *until);
     tablet.is_some_and(|tablet| tablet.replicas.len() == goal.len())
-}
-
-/// Goals of tablets that could be merged with a neighbour if they had its replicas, at most [`MOVES_MAX`].
-fn brought_together(nodes: &[PlannedNode], views: &[TableView<'_>]) -> Vec<TabletsUpdate> {
-    let mut left = MOVES_MAX;
-    let mut updates = Vec::new();
-    for view in views {
-        let changes = planner::colocate(nodes, view, left);
-        left -= changes.len();
-        if !changes.is_empty() {
-            updates.push(TabletsUpdate { table: view.id, changes });
-        }
-    }
-    updates
 }
 
 /// Goals of tables that lack replicas for which there are nodes.
