@@ -285,7 +285,6 @@ fn a_managed_keyspace_is_one_with_tablets_and_four_replicas() {
     let text =
         "Your replication factor 4 for keyspace m is higher than the number of nodes 1 for datacenter datacenter1";
     assert_eq!(applied.warnings, [text]);
-    world.run(create);
     assert_eq!(world.schema.keyspace("m").expect("there").tablets, managed);
     for refused in [
         "CREATE KEYSPACE n WITH replication = {'class': 'ManagedStrategy'} AND tablets = {'enabled': false}",

@@ -59,7 +59,8 @@ impl Given {
         Ok(self.guardrails_hold()?.then_some(found))
     }
 
-    /// The guardrails in keyspaces of ManagedStrategy: those for clients, and limits of partition keys and rows in any case.
+    /// The guardrails in keyspaces of ManagedStrategy: those for clients, and limits of partition keys and rows in any
+    /// case.
     pub(super) fn managed_guardrails(&self) -> Result<Guardrails, ConfigError> {
         let Guardrails { partition_key_size, row_size, .. } = self.all_guardrails()?;
         let sizes = Guardrails { partition_key_size, row_size, ..Guardrails::default() };

@@ -1,5 +1,5 @@
-//! Keyspaces of ManagedStrategy: as many replicas as there are nodes for, up to four, and others for those on nodes that
-//! are dead.
+//! Keyspaces of ManagedStrategy: as many replicas as there are nodes for, up to four, and others for those on nodes
+//! that are dead.
 
 use super::elastic::{FOUR, all, down, normal, shown};
 use super::tablets::{settled, tablets};
@@ -17,8 +17,8 @@ fn patient(node: NodeId) -> Config {
     config
 }
 
-/// Starts these nodes of one core, and creates and fills a table in a managed keyspace through the first. All writes are
-/// at ONE.
+/// Starts these nodes of one core, and creates and fills a table in a managed keyspace through the first. All writes
+/// are at ONE.
 fn filled(seed: u64, nodes: &[NodeId]) -> Sim {
     let mut sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
     for node in nodes {

@@ -121,7 +121,8 @@ enum Changes {
 
 /// The size at which tablets are split in a run with tablets: the smallest that there is.
 const TABLET_SIZE: &str = "physical_partition_size=64KiB";
-/// How long nodes of a run with managed keyspaces are down before their replicas are rebuilt: the shortest that there is.
+/// How long nodes of a run with managed keyspaces are down before their replicas are rebuilt: the shortest that there
+/// is.
 const REPLACEMENT: &str = "replica_replacement_after=30s";
 
 fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> ReplicatedReport {

@@ -3,8 +3,8 @@
 //!
 //! Invariants: the stored map has a factor per data centre (NetworkTopologyStrategy, factors of 0 left out) or one for
 //! all (SimpleStrategy); what ALTER does not name is unchanged. ManagedStrategy, ours, is stored as
-//! NetworkTopologyStrategy with [`MANAGED_FACTOR`] replicas: drivers know that one, and some of them give up all of their
-//! routing when they meet a strategy that they do not know. What makes it another is in the keyspace's tablets.
+//! NetworkTopologyStrategy with [`MANAGED_FACTOR`] replicas: drivers know that one, and some of them give up all of
+//! their routing when they meet a strategy that they do not know. What makes it another is in the keyspace's tablets.
 
 use model::Failure;
 use model::schema::Replication;

@@ -1,6 +1,6 @@
 //! Tablets in `system_schema`: keyspaces that have them are rows of the hidden table `scylla_keyspaces`, ScyllaDB's
-//! name and columns, which its drivers read, and one of ours. The other tables of `system_schema` stay Cassandra's. The table option
-//! `tablets` is an extension of the table: `name=value`, separated by `;`.
+//! name and columns, which its drivers read, and one of ours. The other tables of `system_schema` stay Cassandra's. The
+//! table option `tablets` is an extension of the table: `name=value`, separated by `;`.
 //!
 //! Invariants: a keyspace without tablets has no row, and a change of it does not mention the table: nodes of a version
 //! without tablets do not know it.
