@@ -78,18 +78,24 @@ def completions():
                 text += os.read(terminal, 65536).decode(errors="replace").replace("\r", "").replace("\a", "")
         return text
 
+    def interrupted():
+        """Waits for the prompt after an interrupt. One that comes while the line is still being drawn is lost, so it is sent again after a while."""
+        for _ in range(10):
+            os.write(terminal, b"\x03")
+            if select.select([terminal], [], [], 6)[0]:
+                break
+        until(lambda text: text.endswith("\n" + PROMPT))
+
     until(lambda text: text.endswith(PROMPT))
     said = "--- completions\n"
     for typed in OPEN:
         os.write(terminal, (typed + "\t\t").encode())
         said += until(lambda text: text.endswith("\n" + PROMPT + typed)) + "\n"
-        os.write(terminal, b"\x03")
-        until(lambda text: text.endswith("\n" + PROMPT))
+        interrupted()
     for typed, ending in CLOSED.items():
         os.write(terminal, (typed + "\t").encode())
         until(lambda text: text.startswith(ending))
-        os.write(terminal, b"\x03")
-        until(lambda text: text.endswith("\n" + PROMPT))
+        interrupted()
     os.write(terminal, b"exit\n")
     os.waitpid(process, 0)
     return said
