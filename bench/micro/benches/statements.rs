@@ -59,6 +59,7 @@ fn schema() -> Schema {
             masking: cql::define::Masking::SwitchedOff,
             has_repair_proofs: true,
             has_tablets: true,
+            has_write_sharding: true,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

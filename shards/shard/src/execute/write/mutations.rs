@@ -24,13 +24,16 @@ use model::schema::Layout;
 use model::{CqlType, Failure, HashMap, Mutation, MutationBuilder, Table, TableId};
 use std::sync::Arc;
 
+/// What is one mutation: a key of a keyspace, and of one table if that has tablets.
+type GroupKey = (String, Option<TableId>, Vec<u8>);
+
 /// Mutations under construction, one per keyspace and key.
 #[derive(Default)]
 pub(crate) struct Mutations {
     groups: Vec<Group>,
     /// For batches: indexes into `groups` by keyspace and key, and by the table if it has tablets. A single statement
     /// does not need them, as its keys differ.
-    index: Option<HashMap<(String, Option<TableId>, Vec<u8>), usize>>,
+    index: Option<HashMap<GroupKey, usize>>,
 }
 
 /// The mutation of one key under construction.
