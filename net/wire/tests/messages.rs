@@ -266,7 +266,7 @@ fn payloads_tell_where_a_tablet_is() {
     ]
     .concat();
     let told = ("tablets-routing-v1".to_owned(), value);
-    assert_eq!(payload(Version::V4, None), [told.clone()]);
+    assert_eq!(payload(Version::V4, None), std::slice::from_ref(&told));
     let charge = ("RequestCharge".to_owned(), 5.37f64.to_be_bytes().to_vec());
     assert_eq!(payload(Version::V5, Some(response::Told::Charge(537))), [charge, told]);
     assert_eq!(payload(Version::V3, None), []);

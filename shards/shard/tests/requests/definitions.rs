@@ -160,7 +160,7 @@ fn tablets_of_keyspaces_are_kept_and_shown() {
     let row = vec![Some(b"t".to_vec()), Some(4i32.to_be_bytes().to_vec())];
     for _ in 0..2 {
         assert_eq!(described(&mut world), format!("{create}{tablets};"));
-        assert_eq!(world.rows_on(1, stored), [row.clone()]);
+        assert_eq!(world.rows_on(1, stored), std::slice::from_ref(&row));
         world.crash();
         world.run(2);
     }
