@@ -70,8 +70,8 @@ def completions():
         os.environ.update(TERM="dumb", COLUMNS="300", LINES="50")
         os.execv(CQLSH, ["cqlsh", "--no-color", HOST, PORT])
 
-    def until(done):
-        text, deadline = "", time.monotonic() + 60
+    def until(done, seconds=60):
+        text, deadline = "", time.monotonic() + seconds
         while not done(text):
             assert time.monotonic() < deadline, f"no answer: {text!r}"
             if select.select([terminal], [], [], 0.1)[0]:
@@ -80,11 +80,13 @@ def completions():
 
     def interrupted():
         """Waits for the prompt after an interrupt. One that comes while the line is still being drawn is lost, so it is sent again after a while."""
-        for _ in range(10):
+        for attempt in range(10):
             os.write(terminal, b"\x03")
-            if select.select([terminal], [], [], 6)[0]:
-                break
-        until(lambda text: text.endswith("\n" + PROMPT))
+            try:
+                return until(lambda text: text.endswith("\n" + PROMPT), seconds=6)
+            except AssertionError:
+                if attempt == 9:
+                    raise
 
     until(lambda text: text.endswith(PROMPT))
     said = "--- completions\n"
