@@ -3,7 +3,7 @@
 
     python3 bench/cluster/operations.py HELENUS [--rate 200] [--rows 20000] [--seed 1] [--directory DIR] [--only NAME,...]
 
-The load and its checks are those of failures.py. Three nodes begin. Then, in this order, one after the other:
+The load and its checks are those of load.py. Three nodes begin. Then, in this order, one after the other:
 
 - join: a fourth node joins;
 - decommission: the second node leaves;
@@ -23,7 +23,7 @@ import sys
 import time
 
 import cql
-from failures import CONDITIONAL, SCHEMA, Host, Load, bigint
+from load import SCHEMA, Load, bigint
 from nodes import Cluster, Node
 
 SETTLE_SECONDS = 8
@@ -69,15 +69,6 @@ class Operations:
     def __init__(self, cluster, load, rows):
         self.cluster, self.load, self.rows = cluster, load, rows
 
-    def host_of(self, node):
-        self.load.hosts.append(Host(node.address))
-        self.load.keepers.append(asyncio.create_task(self.load.hosts[-1].keep()))
-
-    def forget(self, node):
-        at = next(at for at, host in enumerate(self.load.hosts) if host.address == node.address)
-        self.load.hosts.pop(at)
-        self.load.keepers.pop(at).cancel()
-
     async def call(self, function, *arguments):
         return await asyncio.get_running_loop().run_in_executor(None, function, *arguments)
 
@@ -86,7 +77,7 @@ class Operations:
         node.start()
         self.cluster.nodes.append(node)
         await self.call(self.cluster.wait_whole)
-        self.host_of(node)
+        self.load.join(node.address)
 
     async def join(self):
         await self.add()
@@ -95,7 +86,7 @@ class Operations:
         node = self.cluster.nodes[1]
         await self.call(self.cluster.run, node, "decommission", "--force")
         self.cluster.nodes.remove(node)
-        self.forget(node)
+        self.load.leave(node.address)
         await self.call(node.end)
 
     async def removenode(self):
@@ -104,7 +95,7 @@ class Operations:
         node.end(signal.SIGKILL)
         self.cluster.nodes.remove(node)
         await self.call(self.cluster.wait_down, node.address)
-        self.forget(node)
+        self.load.leave(node.address)
         await self.call(self.cluster.run, self.cluster.nodes[0], "removenode", host_id)
 
     async def replace(self):
@@ -112,7 +103,7 @@ class Operations:
         node.end(signal.SIGKILL)
         self.cluster.nodes.remove(node)
         await self.call(self.cluster.wait_down, node.address)
-        self.forget(node)
+        self.load.leave(node.address)
         await self.add("-D", f"replace_address_first_boot={node.address}")
 
     async def replicate(self):
@@ -143,17 +134,8 @@ async def missing(cluster, rows, level):
 
 async def main_loop(arguments, cluster):
     load = Load([node.address for node in cluster.nodes], arguments.seed)
-    first = await cql.Connection.open(cluster.nodes[0].address)
-    for text in [*SCHEMA, "CREATE KEYSPACE g WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
-                 "CREATE TABLE g.rows (k bigint PRIMARY KEY, v blob)"]:
-        await first.query(text)
-    for at in range(CONDITIONAL):
-        await first.query(f"INSERT INTO f.conditional (k, v) VALUES ({at}, 0)")
-    load.keepers = [asyncio.create_task(host.keep()) for host in load.hosts]
-    while not all(host.is_usable for host in load.hosts):
-        await asyncio.sleep(0.1)
-    load.began, stop = time.monotonic(), asyncio.Event()
-    running = asyncio.create_task(load.run(arguments.rate, stop))
+    await load.begin(arguments.rate, [*SCHEMA, "CREATE KEYSPACE g WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+                                      "CREATE TABLE g.rows (k bigint PRIMARY KEY, v blob)"])
     operations, failed = Operations(cluster, load, arguments.rows), 0
     steps = [("join", operations.join), ("decommission", operations.decommission), ("removenode", operations.removenode),
              ("join again", operations.join), ("replace", operations.replace), ("replicate", operations.replicate),
@@ -162,14 +144,14 @@ async def main_loop(arguments, cluster):
         steps = [step for step in steps if step[0] in arguments.only.split(",")]
     await asyncio.sleep(SETTLE_SECONDS)
     for name, step in steps:
-        began = time.monotonic() - load.began
+        began = load.now()
         try:
             await step()
         except RuntimeError as error:
             failed += 1
             print(f"{name}: {error}", flush=True)
             break
-        ended = time.monotonic() - load.began
+        ended = load.now()
         await asyncio.sleep(SETTLE_SECONDS)
         usual = load.usual(int(began))
         worst, _, restless = load.around(began, ended + 2, usual)
@@ -177,17 +159,22 @@ async def main_loop(arguments, cluster):
               f"{restless} restless seconds", flush=True)
         if load.broken:
             break
-    stop.set()
-    await running
-    await load.check_end()
+    await load.end()
     lost = await missing(cluster, arguments.rows, cql.ALL)
-    print(f"\n{load.operations} operations, {len(load.inserted)} rows inserted; {sum(load.first_failures.values())} first tries failed, "
-          f"{len(load.failures)} operations failed twice, {load.increments_failed} increments failed, {len(load.broken)} checks failed, "
-          f"{lost} of {arguments.rows} rows of the other keyspace are missing at ALL")
-    for name, count in sorted(load.first_failures.items(), key=lambda item: -item[1]):
-        print(f"  {count:6} {name}")
-    [keeper.cancel() for keeper in load.keepers]
-    return not (load.broken or load.failures or failed or lost)
+    good = load.tell(f"{lost} of {arguments.rows} rows of the other keyspace are missing at ALL")
+    return good and not (failed or lost)
+
+
+def run_on(cluster, arguments, main_loop):
+    """Runs a program on a cluster, which it starts and stops. Leaves the directories of a run that went wrong, and ends with 1 then."""
+    try:
+        cluster.start()
+        good = asyncio.run(main_loop(arguments, cluster))
+    finally:
+        cluster.stop()
+    if good:
+        shutil.rmtree(arguments.directory, ignore_errors=True)
+    sys.exit(0 if good else 1)
 
 
 def main():
@@ -199,15 +186,7 @@ def main():
     parser.add_argument("--directory", default="target/operations")
     parser.add_argument("--only")
     arguments = parser.parse_args()
-    cluster = Growing(arguments.helenus, arguments.directory, "127.0.78.", ("--cores", "1", "--memory", "512M"))
-    try:
-        cluster.start()
-        good = asyncio.run(main_loop(arguments, cluster))
-    finally:
-        cluster.stop()
-    if good:
-        shutil.rmtree(arguments.directory, ignore_errors=True)
-    sys.exit(0 if good else 1)
+    run_on(Growing(arguments.helenus, arguments.directory, "127.0.78.", ("--cores", "1", "--memory", "512M")), arguments, main_loop)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ import time
 import urllib.request
 
 import cql
-from failures import bigint
+from load import bigint
 from nodes import Cluster, Node
 
 FILL = "INSERT INTO s.rows (k, v) VALUES (?, ?)"

@@ -3,7 +3,7 @@
 
     python3 bench/cluster/tablets.py HELENUS [--rate 200] [--megabytes 400] [--split-at 16MiB] [--seed 1] [--directory DIR]
 
-The load and its checks are those of failures.py, on tables with tablets. Three nodes begin. Then, in this order:
+The load and its checks are those of load.py, on tables with tablets. Three nodes begin. Then, in this order:
 
 - grow: another table of the same keyspace is filled at LOCAL_QUORUM, and its tablets are split;
 - fourth, fifth: nodes join; replicas become four, then tablets move to the new node;
@@ -14,15 +14,13 @@ QUORUM. Prints a step a line: how long it took, how many tablets there are then,
 failed or an operation of a client failed twice."""
 import argparse
 import asyncio
-import shutil
 import signal
 import struct
-import sys
 import time
 
 import cql
-from failures import CONDITIONAL, SCHEMA, Host, Load, bigint
-from operations import Growing
+from load import SCHEMA, Load, bigint
+from operations import Growing, run_on
 
 FILL = "INSERT INTO f.big (k, v) VALUES (?, ?)"
 SHOWN = "SELECT k FROM f.big WHERE k = ?"
@@ -83,8 +81,7 @@ class Steps:
         node.start()
         self.cluster.nodes.append(node)
         await asyncio.get_running_loop().run_in_executor(None, self.cluster.wait_whole)
-        self.load.hosts.append(Host(node.address))
-        self.load.keepers.append(asyncio.create_task(self.load.hosts[-1].keep()))
+        self.load.join(node.address)
 
     async def die(self):
         node = self.cluster.nodes.pop(1)
@@ -102,45 +99,32 @@ class Steps:
 
 async def main_loop(arguments, cluster):
     load = Load([node.address for node in cluster.nodes], arguments.seed)
-    first = await cql.Connection.open(cluster.nodes[0].address)
     managed = "CREATE KEYSPACE f WITH replication = {'class': 'ManagedStrategy'}"
-    for text in [managed, *SCHEMA[1:], "CREATE TABLE f.big (k bigint PRIMARY KEY, v blob) WITH compression = {'enabled': false}"]:
-        await first.query(text)
-    for at in range(CONDITIONAL):
-        await first.query(f"INSERT INTO f.conditional (k, v) VALUES ({at}, 0)")
-    load.keepers = [asyncio.create_task(host.keep()) for host in load.hosts]
-    while not all(host.is_usable for host in load.hosts):
-        await asyncio.sleep(0.1)
-    load.began, stop = time.monotonic(), asyncio.Event()
-    running = asyncio.create_task(load.run(arguments.rate, stop))
+    big = "CREATE TABLE f.big (k bigint PRIMARY KEY, v blob) WITH compression = {'enabled': false}"
+    await load.begin(arguments.rate, [managed, *SCHEMA[1:], big])
     steps = Steps(cluster, load, arguments.megabytes * (1 << 20) // len(VALUE))
     await asyncio.sleep(SETTLE_SECONDS)
     for name, step in [("grow", steps.fill), ("fourth", steps.join), ("fifth", steps.join), ("dead", steps.die)]:
-        began = time.monotonic() - load.began
+        began = load.now()
         await step()
-        done = time.monotonic() - load.began
+        done = load.now()
         # The leader looks every ten seconds.
         await asyncio.sleep(12)
         tablets = await steps.settled()
-        ended = time.monotonic() - load.began
+        ended = load.now()
         usual = load.usual(int(began))
         worst, _, restless = load.around(began, ended, usual)
         times = sorted(t for second in range(int(began), int(ended)) for t in load.seconds.get(second, []))
         whole = times[len(times) * 99 // 100] if times else 0
         print(f"{began:7.1f} s {name:7} took {done - began:6.1f} s, at rest after {ended - began:6.1f} s with {tablets:4} tablets; p99 {usual * 1e3:6.1f} ms "
               f"before, {whole * 1e3:6.1f} during, worst second {worst * 1e3:7.1f}, {restless} restless seconds", flush=True)
-    stop.set()
-    await running
-    load.hosts = [host for host in load.hosts if host.address in {node.address for node in cluster.nodes}]
-    await load.check_end()
+    dead = {host.address for host in load.hosts} - {node.address for node in cluster.nodes}
+    for address in dead:
+        load.leave(address)
+    await load.end()
     lost = await steps.missing()
-    print(f"\n{load.operations} operations, {len(load.inserted)} rows inserted beside {steps.rows} of {len(VALUE)} bytes; "
-          f"{sum(load.first_failures.values())} first tries failed, {len(load.failures)} operations failed twice, {load.increments_failed} increments "
-          f"failed, {len(load.broken)} checks failed, {lost} rows of the large table are missing")
-    for name, count in sorted(load.first_failures.items(), key=lambda item: -item[1]):
-        print(f"  {count:6} {name}")
-    [keeper.cancel() for keeper in load.keepers]
-    return not (load.broken or load.failures or steps.failed or lost)
+    good = load.tell(f"{lost} of {steps.rows} rows of {len(VALUE)} bytes of the large table are missing")
+    return good and not (steps.failed or lost)
 
 
 def main():
@@ -153,15 +137,7 @@ def main():
     parser.add_argument("--directory", default="target/tablets")
     arguments = parser.parse_args()
     options = ["--cores", "1", "--memory", "512M", "-D", f"physical_partition_size={arguments.split_at}", "-D", "replica_replacement_after=30s"]
-    cluster = Growing(arguments.helenus, arguments.directory, "127.0.76.", tuple(options))
-    try:
-        cluster.start()
-        good = asyncio.run(main_loop(arguments, cluster))
-    finally:
-        cluster.stop()
-    if good:
-        shutil.rmtree(arguments.directory, ignore_errors=True)
-    sys.exit(0 if good else 1)
+    run_on(Growing(arguments.helenus, arguments.directory, "127.0.76.", tuple(options)), arguments, main_loop)
 
 
 if __name__ == "__main__":
