@@ -69,6 +69,7 @@ pub use messages::data::{DigestReply, FragmentRequest, ReadReply, ReadRequest};
 pub use messages::streams::{StreamProgress, Throughput, ThroughputChange};
 pub use metadata::leaving::{AbortedOperation, AgreementStatus, RingError};
 pub use metadata::moving::RebuildRequest;
+pub use metadata::tablet_requests::TabletsLeft;
 pub use model::access::Cidr;
 pub use operations::hints::PendingHints;
 pub use operations::tablet_figures::ShownTablet;

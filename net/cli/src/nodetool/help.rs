@@ -153,6 +153,7 @@ mod tests {
             "abortmove",
             "mergetablets",
             "movetablet",
+            "emptynode",
             "splittablet",
             "tablets",
         ];

@@ -99,6 +99,38 @@ fn tablets_move_to_a_node_that_joins_and_away_from_one_that_leaves() {
 }
 
 #[test]
+fn a_node_is_emptied_for_maintenance_and_filled_again() {
+    let mut sim = filled(69, &[ONE, TWO, THREE], 2);
+    run(&mut sim, || async {
+        let said = tool(THREE, "emptynode", &["--begin", "--wait"], &[]).await;
+        assert_eq!(said, "This node is to have no tablets. It has 0.\n");
+        assert_eq!(counts(ONE, &[ONE, TWO, THREE]).await, [8, 8, 0]);
+        let mut client = client(ONE).await;
+        query(&mut client, "CREATE TABLE k.late (a int PRIMARY KEY)").await;
+        // The other node alone cannot take them: each has a replica already.
+        let said = tool(TWO, "emptynode", &["--begin", "--wait"], &[]).await;
+        let left = "16 of them stay until there is another node that can take them.\n";
+        assert_eq!(said, format!("This node is to have no tablets. It has 16.\n{left}"));
+        tool(TWO, "emptynode", &["--end"], &[]).await;
+    });
+    // With one node away, everything is there.
+    sim.crash(THREE);
+    run(&mut sim, || async {
+        down(ONE, THREE).await;
+        assert_eq!(shown(ONE, Consistency::All).await, all());
+    });
+    assert_eq!(start(&mut sim, THREE, 1, config(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        assert_eq!(tool(THREE, "emptynode", &[], &[]).await, "This node is to have no tablets. It has 0.\n");
+        tool(THREE, "emptynode", &["--end"], &[]).await;
+        let third = Sim::address_of(THREE).to_string();
+        settled(ONE, |tablets| tablets.iter().any(|tablet| tablet.replicas.contains(&third))).await;
+        assert_eq!(shown(ONE, Consistency::All).await, all());
+    });
+}
+
+#[test]
 fn tablets_of_a_dead_node_are_made_again() {
     let mut sim = filled(61, &[ONE, TWO, THREE], 2);
     sim.crash(THREE);

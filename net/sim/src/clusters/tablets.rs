@@ -1,10 +1,11 @@
-//! Tablets of a run with replicated tables: an operator splits, merges and moves them by hand, while clients send
+//! Tablets of a run with replicated tables: an operator splits, merges and moves them by hand, and has nodes emptied, while clients send
 //! requests, faults strike and the leader balances. Whatever was begun ends once nothing is broken (P12).
 
 use super::members::START_MAX;
 use super::nodetool::{command, run};
 use super::replicated::ReplicatedRun;
 use server::client::{Client, QueryOptions};
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// The keyspace and the tables whose tablets are changed.
@@ -29,7 +30,12 @@ impl ReplicatedRun {
             let (table, token) = (TABLES[rng.below(TABLES.len() as u64) as usize], rng.next_u64() as i64);
             let token = token.to_string();
             let (from, to) = (from.to_string(), to.to_string());
-            let (name, arguments) = match rng.below(4) {
+            let (name, arguments) = match rng.below(6) {
+                5 => {
+                    // Not waited for, and not always ended: what began must end while nodes are emptied too.
+                    self.empty_node(asked)?;
+                    continue;
+                }
                 0 => ("splittablet", vec![KEYSPACE, table, &token]),
                 1 => ("mergetablets", vec![KEYSPACE, table, &token]),
                 _ => ("movetablet", vec![KEYSPACE, table, &token, &from, &to]),
@@ -40,6 +46,17 @@ impl ReplicatedRun {
             let done = self.cluster.outside(START_MAX, move || run(asked, request.clone()))?;
             self.report.tablet_changes += u64::from(done.is_some());
         }
+        Ok(())
+    }
+
+    /// Has a node emptied of tablets, or no longer.
+    fn empty_node(&mut self, asked: IpAddr) -> Result<(), String> {
+        let mode = if self.cluster.rng.below(2) == 0 { "--begin" } else { "--end" };
+        let request = command("emptynode", &[mode], &[]);
+        let now = self.cluster.sim.now().0 / 1_000_000;
+        self.report.struck.push(format!("{now}: emptynode {mode} ({asked})"));
+        let done = self.cluster.outside(START_MAX, move || run(asked, request.clone()))?;
+        self.report.tablet_changes += u64::from(done.is_some());
         Ok(())
     }
 

@@ -157,6 +157,13 @@ pub enum Command {
         /// [`Metadata::members_epoch`], as the proposer has seen it.
         members_epoch: u64,
     },
+    /// A member is to have no tablets from now on, or may have some again.
+    Empty {
+        /// Its host id.
+        host_id: Uuid,
+        /// Whether it is to have none.
+        is_emptied: bool,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -409,6 +416,16 @@ impl Command {
                 }
                 metadata.change_tablets(with.as_deref(), updates)
             }
+            Command::Empty { host_id, .. } if !metadata.members.contains_key(host_id) => {
+                Err(Rejected::UnknownMember(*host_id))
+            }
+            Command::Empty { host_id, is_emptied } => {
+                match is_emptied {
+                    true => metadata.emptied.insert(*host_id),
+                    false => metadata.emptied.remove(host_id),
+                };
+                Ok(())
+            }
         }
     }
 
@@ -419,6 +436,7 @@ impl Command {
             Command::Schema(_)
                 | Command::OweTruncation { .. }
                 | Command::FinishTruncations { .. }
+                | Command::Empty { .. }
                 // Only the last report changes something, by switching to the new places of data.
                 | Command::Received { .. }
         )

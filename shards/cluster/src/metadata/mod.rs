@@ -39,6 +39,8 @@ const ENCODING_WITH_TRUNCATIONS: u8 = 2;
 const ENCODING_WITH_OPERATIONS: u8 = 3;
 /// The version of the encoding of [`Metadata`] that has tablets.
 const ENCODING_WITH_TABLETS: u8 = 4;
+/// The version of the encoding of [`Metadata`] that has nodes which are emptied.
+const ENCODING_WITH_EMPTIED: u8 = 5;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -77,6 +79,9 @@ pub struct Metadata {
     /// The tables with tablets that follow the ring once the operation under way has ended.
     #[serde(skip)]
     pub to_ring: BTreeSet<[u8; 16]>,
+    /// The host ids of members that are to have no tablets, by an operator's word.
+    #[serde(skip)]
+    pub emptied: BTreeSet<Uuid>,
 }
 
 impl Default for Metadata {
@@ -95,6 +100,7 @@ impl Default for Metadata {
             operations: BTreeMap::new(),
             tablets: BTreeMap::new(),
             to_ring: BTreeSet::new(),
+            emptied: BTreeSet::new(),
         }
     }
 }
@@ -179,15 +185,19 @@ impl Metadata {
 
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
     /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
-    /// the truncations, version 4 that of metadata with tablets, which come last; others have version 1 and none of
-    /// these fields.
+    /// the truncations, version 4 that of metadata with tablets, which come next, version 5 that of metadata with nodes
+    /// that are emptied, which come last; others have version 1 and none of these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
-        if !self.tablets.is_empty() || !self.to_ring.is_empty() {
+        if !self.tablets.is_empty() || !self.to_ring.is_empty() || !self.emptied.is_empty() {
             out[0] = ENCODING_WITH_TABLETS;
             let maps: BTreeMap<&[u8; 16], &TabletMap> = self.tablets.iter().map(|(id, map)| (id, &**map)).collect();
             let rest = (&self.owed_truncations, &self.operations, maps, &self.to_ring);
             out = postcard::to_extend(&rest, out).unwrap_or_default();
+            if !self.emptied.is_empty() {
+                out[0] = ENCODING_WITH_EMPTIED;
+                out = postcard::to_extend(&self.emptied, out).unwrap_or_default();
+            }
         } else if !self.operations.is_empty() {
             out[0] = ENCODING_WITH_OPERATIONS;
             out = postcard::to_extend(&(&self.owed_truncations, &self.operations), out).unwrap_or_default();
@@ -201,7 +211,7 @@ impl Metadata {
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
         let (version, rest) = match bytes.split_first() {
-            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_TABLETS, rest)) => (version, rest),
+            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_EMPTIED, rest)) => (version, rest),
             _ => return decode(bytes),
         };
         let malformed = |_| DecodeError::Malformed;
@@ -216,8 +226,12 @@ impl Metadata {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
             false => (Default::default(), rest),
         };
+        let (emptied, rest) = match version >= ENCODING_WITH_EMPTIED {
+            true => postcard::take_from_bytes(rest).map_err(malformed)?,
+            false => (BTreeSet::new(), rest),
+        };
         let tablets = tablets.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
-        let metadata = Metadata { owed_truncations, operations, tablets, to_ring, ..metadata };
+        let metadata = Metadata { owed_truncations, operations, tablets, to_ring, emptied, ..metadata };
         match rest {
             [] if metadata.has_sound_tablets() => Ok(metadata),
             _ => Err(DecodeError::Malformed),

@@ -459,6 +459,7 @@ impl Metadata {
     pub(super) fn retire(&mut self, host_id: Uuid) {
         self.forget_member(host_id);
         self.owed_truncations.remove(&host_id);
+        self.emptied.remove(&host_id);
         self.left.insert(host_id);
     }
 }

@@ -250,6 +250,23 @@ fn truncations_are_owed_until_the_node_has_made_the_last() {
     assert_eq!(owed(&metadata), BTreeMap::new());
 }
 
+#[test]
+fn a_member_is_emptied_by_the_operators_word_until_it_goes() {
+    let mut metadata = after(&[create(), join(2, &["20"]), Command::FinishJoin { host_id: id(2) }]);
+    let members_epoch = metadata.members_epoch;
+    let empty = |n, is_emptied| Command::Empty { host_id: id(n), is_emptied };
+    assert_eq!(refusal(&metadata, &empty(3, true)), Rejected::UnknownMember(id(3)));
+    for (epoch, is_emptied) in [(4, true), (5, true), (6, false), (7, true)] {
+        assert_eq!(metadata.apply(epoch, &empty(2, is_emptied)), Ok(()));
+        assert_eq!(metadata.emptied, is_emptied.then_some(id(2)).into_iter().collect());
+        assert_eq!(Metadata::decode(&metadata.encode()), Ok(metadata.clone()));
+        assert_eq!(metadata.encode()[0], if is_emptied { 5 } else { 1 }, "others keep the form that they had");
+    }
+    assert_eq!(metadata.members_epoch, members_epoch, "nobody has other data for it");
+    assert_eq!(metadata.apply(8, &Command::Remove { host_id: id(2) }), Ok(()));
+    assert!(metadata.emptied.is_empty());
+}
+
 /// Changes, drops and repeats bytes.
 fn damage(random: &mut impl FnMut() -> u64, bytes: &mut Vec<u8>) {
     for _ in 0..=random() % 3 {
@@ -283,6 +300,7 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         owe(&[2]),
         Command::FinishTruncations { host_id, epoch: 7 },
         relocate(2),
+        Command::Empty { host_id, is_emptied: true },
         tablets_tests::set(&Metadata { members_epoch: 1, ..Metadata::default() }, &[1]),
         tablets_tests::set(&Metadata { members_epoch: 2, ..Metadata::default() }, &[1, 2]),
     ];

@@ -51,6 +51,8 @@ pub mod features {
     pub const TABLETS: u64 = 1 << 19;
     /// It knows tables whose partition keys are spread over several partitions.
     pub const WRITE_SHARDING: u64 = 1 << 20;
+    /// It knows that a member is to have no tablets.
+    pub const EMPTIED_NODES: u64 = 1 << 21;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -67,7 +69,8 @@ pub mod features {
         | UNIT_LEASES
         | CLUSTER_SNAPSHOTS
         | TABLETS
-        | WRITE_SHARDING;
+        | WRITE_SHARDING
+        | EMPTIED_NODES;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -5,7 +5,8 @@
 //!    are others for them.
 //! 2. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
 //! 3. Tablets that are too large or too busy are split, neighbours that are small and idle are merged. No data moves.
-//! 4. A few tablets move to where there is more room ([`planner::balance`]). The next ones follow when they have.
+//! 4. A few tablets move to where there is more room ([`planner::balance`]), first those of nodes that are emptied. The
+//!    next ones follow when they have.
 //!
 //! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
 
@@ -72,7 +73,7 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
         return propose(shard, Command::Tablets { with: None, updates: cuts, members_epoch: metadata.members_epoch })
             .await;
     }
-    let moves = planner::balance(&nodes, &views, MOVES_MAX);
+    let moves = planner::balance(&tablet_plans::nodes_to_fill(&nodes, &metadata), &views, MOVES_MAX);
     if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
 }
 
@@ -105,7 +106,7 @@ fn rebuilt(shard: &Shard, metadata: &Metadata, schema: &Schema, nodes: &[Planned
 }
 
 /// Whether a tablet has as many replicas after a move as before.
-fn is_whole(change: &TabletChange, map: &TabletMap) -> bool {
+pub(super) fn is_whole(change: &TabletChange, map: &TabletMap) -> bool {
     let TabletChange::Move { until, goal } = change else { return false };
     let tablet = map.tablets.iter().find(|tablet| tablet.until == *until);
     tablet.is_some_and(|tablet| tablet.replicas.len() == goal.len())

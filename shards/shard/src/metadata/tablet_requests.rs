@@ -1,17 +1,32 @@
-//! What operators ask for about tablets: to split, merge and move them by hand. To be called on shard
-//! 0.
+//! What operators ask for about tablets: to split, merge and move them by hand, and to have none of them on a node. To
+//! be called on shard 0.
 
 use super::leaving::RingError;
-use super::tablet_balance::move_tablets;
+use super::tablet_balance::{is_whole, move_tablets};
+use crate::operations::tablet_plans;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected};
-use cluster::tablets::{TabletChange, TabletMap, TabletsUpdate};
+use cluster::tablets::planner;
+use cluster::tablets::{Tablet, TabletChange, TabletMap, TabletsUpdate};
+use cluster::topology::features;
 use model::Table;
+use std::collections::BTreeSet;
 use std::net::IpAddr;
 use std::time::Duration;
 
 /// How long the cluster may take to agree.
 const AGREEMENT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What a node has of tablets that is to have none, or may have some.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TabletsLeft {
+    /// Whether it is to have none.
+    pub is_emptied: bool,
+    /// Tablets that it has or is getting.
+    pub count: usize,
+    /// Those of them that no other node can take, because each has a replica already or is down.
+    pub stuck: usize,
+}
 
 impl Shard {
     /// Cuts the tablet that has a token in two, of which the first ends with the token.
@@ -60,6 +75,41 @@ impl Shard {
         let changes = vec![TabletChange::Move { until: tablet.until, goal }];
         let moved = move_tablets(self, &metadata, vec![TabletsUpdate { table: table.id.0, changes }]).await;
         moved.map_err(|failure| RingError::Failed(failure.text.to_string()))
+    }
+
+    /// Says that this node is to have no tablets from now on, or may have some again. The leader moves them.
+    ///
+    /// # Errors
+    /// A node does not know of this yet, or the cluster does not agree.
+    pub async fn empty_of_tablets(&self, is_emptied: bool) -> Result<(), RingError> {
+        if !self.topology().all_have(features::EMPTIED_NODES) {
+            return Err(RingError::Unsupported("Not all nodes know of nodes without tablets yet.".into()));
+        }
+        let command = Command::Empty { host_id: self.host_id(), is_emptied };
+        let deadline = runtime::now().after(AGREEMENT_TIMEOUT);
+        self.metadata().propose(&command, deadline).await.map(|_| ()).map_err(RingError::from)
+    }
+
+    /// What this node still has of tablets.
+    pub fn tablets_left(&self) -> TabletsLeft {
+        let (metadata, own) = (self.metadata().current(), self.host_id());
+        let maps: Vec<([u8; 16], &TabletMap)> = metadata.tablets.iter().map(|(id, map)| (*id, &**map)).collect();
+        let is_here = |tablet: &&Tablet| tablet.replicas.contains(&own) || tablet.next().contains(&own);
+        let stays = |tablet: &&Tablet| tablet.next().contains(&own);
+        let count = |is: &dyn Fn(&&Tablet) -> bool| -> usize {
+            maps.iter().map(|(_, map)| map.tablets.iter().filter(is).count()).sum()
+        };
+        let nodes = tablet_plans::nodes_to_fill(&tablet_plans::nodes(self, &metadata), &metadata);
+        let found = planner::replaced(&nodes, &maps, &BTreeSet::from([own]), None);
+        let can_go = |update: &TabletsUpdate| {
+            let map = &metadata.tablets[&update.table];
+            update.changes.iter().filter(|change| is_whole(change, map)).count()
+        };
+        TabletsLeft {
+            is_emptied: metadata.emptied.contains(&own),
+            count: count(&is_here),
+            stuck: count(&stays).saturating_sub(found.iter().map(can_go).sum()),
+        }
     }
 
     fn tablets_of(&self, table: &Table) -> Result<(Metadata, TabletMap), RingError> {

@@ -57,10 +57,14 @@ pub(crate) fn of_schema(
     }));
     let (Some(tablets), Some(factors)) = (keyspace.tablets, factors(keyspace)) else { return updates };
     let nodes = nodes(shard, metadata);
+    // Better on a node that is emptied than with too few replicas.
+    let last = |node: &PlannedNode| !node.may_gain || metadata.emptied.contains(&node.host_id);
+    let chosen: Vec<PlannedNode> =
+        nodes.iter().map(|node| PlannedNode { may_gain: !last(node), ..node.clone() }).collect();
     for id in new.keys().filter(|id| !old.contains_key(id)) {
         let (least, most) = counts_wanted(shard, (tablets, &new[id].options.tablets), (&nodes, &factors));
         let count = least.min(most) as usize;
-        if let Some(map) = planner::initial(&nodes, &factors, count, &counts(metadata)) {
+        if let Some(map) = planner::initial(&chosen, &factors, count, &counts(metadata)) {
             updates.push(TabletsUpdate { table: id.0, changes: vec![TabletChange::Set(map)] });
         }
     }
@@ -147,6 +151,15 @@ pub(crate) fn nodes(shard: &Shard, metadata: &Metadata) -> Vec<PlannedNode> {
         ..planned(*id, member)
     });
     planned.collect()
+}
+
+/// The same as they are to be filled: those that are emptied give what they have to others.
+pub(crate) fn nodes_to_fill(nodes: &[PlannedNode], metadata: &Metadata) -> Vec<PlannedNode> {
+    let to_fill = |node: &PlannedNode| PlannedNode {
+        leaves: node.leaves || metadata.emptied.contains(&node.host_id),
+        ..node.clone()
+    };
+    nodes.iter().map(to_fill).collect()
 }
 
 fn planned(host_id: Uuid, member: &Member) -> PlannedNode {

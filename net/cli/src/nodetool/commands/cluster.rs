@@ -103,6 +103,21 @@ pub(super) const COMMANDS: &[Command] = &[
         arguments_max: 5,
     },
     Command {
+        name: "emptynode",
+        about: "Print how many tablets the *node I am connecting to* has; move all of them to other nodes",
+        options: &[
+            Choice {
+                names: &["--begin"],
+                value: None,
+                about: "The node is to have no tablets from now on, for as long as it is maintained",
+            },
+            Choice { names: &["--end"], value: None, about: "The node may have tablets again" },
+            Choice { names: &["--wait"], value: None, about: "Waits until those that others can take have gone" },
+        ],
+        arguments: None,
+        arguments_max: 0,
+    },
+    Command {
         name: "describering",
         about: "Shows the token ranges info of a given keyspace",
         options: &[],

@@ -43,7 +43,7 @@ use shard::{AbortedOperation, HintChange};
 
 /// Whether the command is of no use any more once its client has gone away, and ends with it.
 pub(super) fn ends_with_its_client(command: &str) -> bool {
-    matches!(command, "profileload" | "toppartitions")
+    matches!(command, "profileload" | "toppartitions" | "emptynode")
 }
 
 /// Runs the command that the request names.
@@ -72,6 +72,7 @@ pub(super) async fn run(node: &NodeState, request: &Request, out: &mut String) -
         "splittablet" => tablets::split(node, request).await,
         "mergetablets" => tablets::merge(node, request).await,
         "movetablet" => tablets::move_to(node, request).await,
+        "emptynode" => tablets::empty_node(node, request, out).await,
         "getendpoints" => ranges::endpoints(node, request, out),
         "gossipinfo" => gossip::info(node, request, out),
         "failuredetector" => gossip::failure_detector(node, out),

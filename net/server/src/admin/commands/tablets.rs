@@ -1,4 +1,5 @@
-//! Commands about tablets, which Cassandra does not have: `tablets`, `splittablet`, `mergetablets`, `movetablet`.
+//! Commands about tablets, which Cassandra does not have: `tablets`, `splittablet`, `mergetablets`, `movetablet`,
+//! `emptynode`.
 
 use super::table_names;
 use crate::admin::error::{CommandError, usage};
@@ -8,8 +9,13 @@ use crate::admin::text_table::TextTable;
 use crate::node_state::NodeState;
 use model::Table;
 use shard::RingError;
+use std::fmt::Write;
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// Pause between two looks at the tablets that are left on a node.
+const LEFT_PERIOD: Duration = Duration::from_secs(1);
 
 /// `tablets`: all tablets, those of a keyspace, or those of a table, with their replicas.
 pub(crate) async fn show(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
@@ -63,6 +69,30 @@ pub(crate) async fn move_to(node: &NodeState, request: &Request) -> Result<(), C
         text.parse::<IpAddr>().map_err(|_| CommandError::Usage(format!("{text} is not an IP address")))
     };
     node.shard.move_tablet(&table, token, address(3)?, address(4)?).await.map_err(failed)
+}
+
+/// `emptynode`: the node is to have no tablets, for as long as an operator works on it. Without a flag it tells how many
+/// are left.
+pub(crate) async fn empty_node(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
+    match (request.has("--begin"), request.has("--end")) {
+        (true, true) => return usage("--begin and --end exclude each other"),
+        (false, false) => {}
+        (begins, _) => node.shard.empty_of_tablets(begins).await.map_err(failed)?,
+    }
+    loop {
+        let left = node.shard.tablets_left();
+        let is_waited_for = request.has("--wait") && left.is_emptied && left.count > left.stuck;
+        if is_waited_for {
+            runtime::sleep(LEFT_PERIOD).await;
+            continue;
+        }
+        let mode = if left.is_emptied { "is to have no tablets" } else { "may have tablets" };
+        let _ = writeln!(out, "This node {mode}. It has {}.", left.count);
+        if left.is_emptied && left.stuck > 0 {
+            let _ = writeln!(out, "{} of them stay until there is another node that can take them.", left.stuck);
+        }
+        return Ok(());
+    }
 }
 
 /// The table and the token that the first three of so many arguments name.
