@@ -21,6 +21,8 @@ use std::time::Duration;
 const FIRST_WAIT: Duration = Duration::from_secs(30);
 /// From one estimate to the next.
 const PERIOD: Duration = Duration::from_secs(300);
+/// Most rows that are written at once: as one entry of the commit log, which waits for the disk once.
+const ROWS_MAX: usize = 256;
 /// The values of `range_type` in `system.table_estimates`.
 const RANGE_TYPES: [&str; 2] = ["local_primary", "primary"];
 
@@ -56,6 +58,7 @@ impl Shard {
                 let TableAnswer::SizeEstimates(estimates) = answer else { continue };
                 sums.iter_mut().zip(&estimates).for_each(|(sum, estimate)| sum.add(estimate));
             }
+            runtime::yield_if_needed().await;
             let (keyspace, name) = (table.keyspace.clone(), table.name.clone());
             for ((after, until), sum) in ends.iter().zip(&sums) {
                 let (start, end) = (after.to_string(), until.to_string());
@@ -86,32 +89,43 @@ impl Shard {
             }
         }
         let timestamp = runtime::wall_micros();
-        for ((keyspace, clustering), (mean_bytes, partitions)) in &estimates {
-            let mut mutation = MutationBuilder::new(self.partitioner(), keyspace.as_bytes());
-            let components: Vec<&[u8]> = clustering.iter().map(String::as_bytes).collect();
-            RowWriter::new(table, &components, timestamp)
-                .set("mean_partition_size", mean_bytes.to_be_bytes())
-                .set("partitions_count", partitions.to_be_bytes())
-                .finish(mutation.table(table.id));
-            self.apply_estimate(mutation).await?;
+        let estimates: Vec<(Place, Estimate)> = estimates.into_iter().collect();
+        for rows in in_parts(&estimates, |((keyspace, _), _)| keyspace) {
+            let mut mutation = MutationBuilder::new(self.partitioner(), rows[0].0.0.as_bytes());
+            for ((_, clustering), (mean_bytes, partitions)) in rows {
+                let components: Vec<&[u8]> = clustering.iter().map(String::as_bytes).collect();
+                RowWriter::new(table, &components, timestamp)
+                    .set("mean_partition_size", mean_bytes.to_be_bytes())
+                    .set("partitions_count", partitions.to_be_bytes())
+                    .finish(mutation.table(table.id));
+            }
+            self.apply_estimates(mutation).await?;
         }
         let deletion = Deletion { timestamp, local_deletion_time: timestamp.div_euclid(1_000_000) };
-        for (keyspace, clustering) in &gone {
-            let mut mutation = MutationBuilder::new(self.partitioner(), keyspace.as_bytes());
-            let mut components = Vec::new();
-            clustering.iter().for_each(|component| push_clustering(&mut components, component.as_bytes()));
-            mutation.table(table.id).row(Clustering(&components), |out| {
-                RowBuilder::new(out, None, deletion);
-            });
-            self.apply_estimate(mutation).await?;
+        for rows in in_parts(&gone, |(keyspace, _)| keyspace) {
+            let mut mutation = MutationBuilder::new(self.partitioner(), rows[0].0.as_bytes());
+            for (_, clustering) in rows {
+                let mut components = Vec::new();
+                clustering.iter().for_each(|component| push_clustering(&mut components, component.as_bytes()));
+                mutation.table(table.id).row(Clustering(&components), |out| {
+                    RowBuilder::new(out, None, deletion);
+                });
+            }
+            self.apply_estimates(mutation).await?;
         }
         Ok(())
     }
 
-    async fn apply_estimate(&self, mutation: MutationBuilder) -> Result<(), Failure> {
+    async fn apply_estimates(&self, mutation: MutationBuilder) -> Result<(), Failure> {
         let applied = self.store().apply(mutation.finish(), true).await;
         applied.map_err(|error| Failure::server(error.to_string()))
     }
+}
+
+/// Rows in their order, in parts of at most [`ROWS_MAX`] of one keyspace.
+fn in_parts<'r, T>(rows: &'r [T], keyspace: impl Fn(&T) -> &String + 'r) -> impl Iterator<Item = &'r [T]> {
+    let of_one = rows.chunk_by(move |a, b| keyspace(a) == keyspace(b));
+    of_one.flat_map(|rows| rows.chunks(ROWS_MAX))
 }
 
 /// A row's place: its keyspace and clustering.
@@ -141,6 +155,18 @@ fn primary_ranges(tokens: &[RingToken], minimum: &RingToken) -> Vec<(RingToken, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn so_many_rows_of_one_keyspace_are_written_at_once() {
+        let rows = |keyspace: &str, count: usize| vec![(keyspace.to_owned(), Vec::<String>::new()); count];
+        let parts = |rows: &[Place]| -> Vec<(String, usize)> {
+            in_parts(rows, |(keyspace, _)| keyspace).map(|part| (part[0].0.clone(), part.len())).collect()
+        };
+        assert_eq!(parts(&[]), []);
+        assert_eq!(parts(&rows("a", ROWS_MAX)), [("a".to_owned(), ROWS_MAX)]);
+        let all = [rows("a", ROWS_MAX + 1), rows("b", 2)].concat();
+        assert_eq!(parts(&all), [("a".to_owned(), ROWS_MAX), ("a".to_owned(), 1), ("b".to_owned(), 2)]);
+    }
 
     #[test]
     fn the_range_that_wraps_around_is_divided() {
