@@ -30,6 +30,7 @@ mod names;
 mod parser;
 pub mod plan;
 mod prepare;
+mod references;
 mod resolver;
 mod restrictions;
 mod script;
@@ -38,7 +39,7 @@ mod selection;
 mod types;
 
 pub use limits::{
-    CALL_DEPTH_MAX, COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX,
+    CALL_DEPTH_MAX, COLUMNS_MAX, DEPTH_MAX, ERROR_BYTES_MAX, LETS_MAX, MARKERS_MAX, OPERATORS_MAX, RELATIONS_MAX,
     STATEMENT_BYTES_MAX, TYPE_PARTS_MAX,
 };
 pub use plan::{Plan, Prepared, Statement};

@@ -9,6 +9,7 @@
 mod evaluate;
 
 pub use evaluate::BoundCondition;
+pub(crate) use evaluate::{compares_values as compares, part_of};
 
 use crate::ast::{self, Operator};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
@@ -99,6 +100,21 @@ impl<'c> ConditionTarget<'c> {
     }
 }
 
+/// Prepares the part of a column that a transaction refers to, and gives its type.
+pub(crate) fn referenced_part(
+    part: &ast::ConditionPart,
+    column: &Column,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<(ConditionPart, CqlType)> {
+    if let (ast::ConditionPart::Element(value), CqlType::Set { element, .. }) = (part, &column.cql_type) {
+        let receiver = Receiver { scope, name: &format!("value({})", column.name), cql_type: element };
+        return Ok((ConditionPart::Element(prepare_term(value, &receiver, markers)?), (**element).clone()));
+    }
+    let target = ConditionTarget::of(part, column, scope, markers)?;
+    Ok((target.part, target.cql_type.clone()))
+}
+
 /// A column's type as a condition sees it; a descending column is never a collection.
 fn seen<'c>(column: &Column, cql_type: &'c CqlType) -> &'c CqlType {
     if column.descending { &CqlType::Blob } else { cql_type }
@@ -150,7 +166,7 @@ fn prepare_test(
 }
 
 /// Refuses order comparisons of durations, which have no order.
-fn refuse_durations(cql_type: &CqlType, operator: Operator) -> Result<()> {
+pub(crate) fn refuse_durations(cql_type: &CqlType, operator: Operator) -> Result<()> {
     if !crate::restrictions::has_duration(cql_type) {
         return Ok(());
     }
