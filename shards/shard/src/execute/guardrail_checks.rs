@@ -68,7 +68,7 @@ fn transaction(
     parameters: &QueryParameters<'_>,
     told: &mut Vec<String>,
 ) -> Result<(), Failure> {
-    let mut bound = values.bound.to_vec();
+    let mut bound: Vec<BoundValue<'_>> = values.bound.iter().copied().collect();
     bound.resize(plan.markers + plan.references.len(), BoundValue::Unset);
     let unset = Values::in_order(&bound);
     if let Some(guardrails) = shard.guardrails_of(&plan.table) {
@@ -82,8 +82,10 @@ fn transaction(
         }
     }
     for modify in &plan.updates {
-        let values = if modify.json.is_some() { values } else { &unset };
-        write(shard, modify, values, parameters, told)?;
+        match modify.json {
+            Some(_) => write(shard, modify, values, parameters, told)?,
+            None => write(shard, modify, &unset, parameters, told)?,
+        }
     }
     Ok(())
 }
