@@ -130,16 +130,25 @@ const STEPS: &[Step] = &[
         "12 2 8 s xz 3 8",
     ),
     ("DELETE FROM k.t WHERE p = 2;", "void"),
-    ("LET a = (SELECT * FROM k.t WHERE p = 2 LIMIT 1); SELECT a.s, a.v; IF a IS NULL THEN \
-      UPDATE k.t SET s = 1 WHERE p = 2; END IF", "null null"),
+    (
+        "LET a = (SELECT * FROM k.t WHERE p = 2 LIMIT 1); SELECT a.s, a.v; IF a IS NULL THEN \
+      UPDATE k.t SET s = 1 WHERE p = 2; END IF",
+        "null null",
+    ),
     // A partition that has only static content gives a row, as it does to SELECT.
-    ("LET a = (SELECT * FROM k.t WHERE p = 2 LIMIT 1); SELECT a.s, a.c; IF a IS NOT NULL THEN \
-      UPDATE k.t SET s = 2 WHERE p = 2; END IF", "1 null"),
+    (
+        "LET a = (SELECT * FROM k.t WHERE p = 2 LIMIT 1); SELECT a.s, a.c; IF a IS NOT NULL THEN \
+      UPDATE k.t SET s = 2 WHERE p = 2; END IF",
+        "1 null",
+    ),
     ("SELECT p, c, s FROM k.t WHERE p = 2;", "2 null 2"),
     ("INSERT INTO k.t JSON '{\"p\": 3, \"c\": 1, \"v\": 4}';", "void"),
     ("SELECT JSON p, v FROM k.t WHERE p = 3;", "{\"p\": 3, \"v\": 4}"),
-    ("LET a = (SELECT v FROM k.o WHERE p = 1); SELECT a.v; IF a IS NULL THEN INSERT INTO k.o (p, v) VALUES (1, 1); \
-      END IF", "null"),
+    (
+        "LET a = (SELECT v FROM k.o WHERE p = 1); SELECT a.v; IF a IS NULL THEN INSERT INTO k.o (p, v) VALUES (1, 1); \
+      END IF",
+        "null",
+    ),
     ("UPDATE k.o SET v += 4 WHERE p = 1;", "void"),
     ("SELECT v FROM k.o WHERE p = 1;", "5"),
 ];
@@ -154,10 +163,7 @@ const REFUSED: &[Step] = &[
         "2200 The name 'a' has already been used by a LET assignment.",
     ),
     ("SELECT b.v;", "2200 Cannot resolve reference to tuple 'b'."),
-    (
-        "LET a = (SELECT * FROM k.t WHERE p = 1 AND c = 1); SELECT a.x;",
-        "2200 Column 'x' does not exist in tuple 'a'.",
-    ),
+    ("LET a = (SELECT * FROM k.t WHERE p = 1 AND c = 1); SELECT a.x;", "2200 Column 'x' does not exist in tuple 'a'."),
     (
         "LET a = (SELECT v FROM k.t WHERE p = 1 AND c = 1); SELECT a.w;",
         "2200 a.w references a column not included in the select",
@@ -209,7 +215,10 @@ const REFUSED: &[Step] = &[
         "LET a = (SELECT * FROM k.t WHERE p = 1 AND c = 1); IF a.v = null THEN DELETE FROM k.t WHERE p = 1; END IF",
         "2200 Invalid comparison with null for operator; use IS NULL or IS NOT NULL instead",
     ),
-    ("SELECT count(*) FROM k.t WHERE p = 1;", "2200 No aggregation functions allowed within a transaction; SELECT statement at [1:19]"),
+    (
+        "SELECT count(*) FROM k.t WHERE p = 1;",
+        "2200 No aggregation functions allowed within a transaction; SELECT statement at [1:19]",
+    ),
     (
         "SELECT * FROM k.t WHERE p = 1 ORDER BY c DESC;",
         "2200 No ORDER BY clause allowed within a transaction; SELECT statement at [1:19]",
@@ -254,7 +263,8 @@ fn what_a_transaction_cannot_do_is_refused_by_name() {
     run(&mut sim, || async {
         let mut client = client(ONE).await;
         create(&mut client, ONE_REPLICA).await;
-        let spread = "CREATE TABLE k.w (p int, c int, PRIMARY KEY (p, c)) WITH write_sharding = {'shards': 4, 'by': ['c']}";
+        let spread =
+            "CREATE TABLE k.w (p int, c int, PRIMARY KEY (p, c)) WITH write_sharding = {'shards': 4, 'by': ['c']}";
         query(&mut client, spread).await;
         for (text, expected) in REFUSED {
             assert_eq!(ask(&mut client, &transaction(text)).await, *expected, "{text}");
@@ -263,8 +273,11 @@ fn what_a_transaction_cannot_do_is_refused_by_name() {
             ("UPDATE k.t SET v = a.v WHERE p = 1 AND c = 1", "2000 "),
             ("SELECT a.v, b.v", "2000 "),
             ("BEGIN TRANSACTION UPDATE k.o SET v = 1 WHERE p = 1; END IF COMMIT TRANSACTION", "2000 "),
-            ("BEGIN TRANSACTION LET a = (SELECT * FROM k.o WHERE p = 1); IF a.v = 1 THEN UPDATE k.o SET v = 1 WHERE \
-              p = 1; COMMIT TRANSACTION", "2000 "),
+            (
+                "BEGIN TRANSACTION LET a = (SELECT * FROM k.o WHERE p = 1); IF a.v = 1 THEN UPDATE k.o SET v = 1 WHERE \
+              p = 1; COMMIT TRANSACTION",
+                "2000 ",
+            ),
         ] {
             let told = ask(&mut client, text).await;
             assert!(told.starts_with(expected), "{text}: {told}");
@@ -337,7 +350,8 @@ fn transfers_are_whole_when_a_coordinator_dies() {
     run(&mut sim, || async {
         let mut one = client(ONE).await;
         create(&mut one, THREE_REPLICAS).await;
-        let both = format!("INSERT INTO k.t (p, c, v) VALUES (1, 1, {FULL}); INSERT INTO k.t (p, c, v) VALUES (1, 2, 0);");
+        let both =
+            format!("INSERT INTO k.t (p, c, v) VALUES (1, 1, {FULL}); INSERT INTO k.t (p, c, v) VALUES (1, 2, 0);");
         assert_eq!(ask(&mut one, &transaction(&both)).await, "void");
     });
     let text = "BEGIN TRANSACTION LET a = (SELECT v FROM k.t WHERE p = 1 AND c = 1); \
@@ -355,7 +369,8 @@ fn transfers_are_whole_when_a_coordinator_dies() {
                 let mut two = client(TWO).await;
                 let options = QueryOptions { consistency: Consistency::Quorum, ..QueryOptions::default() };
                 while let Ok(outcome) = two.query(text, &options).await {
-                    let sum: i32 = outcome.rows[0].iter().map(|cell| shown(cell).parse::<i32>().expect("a number")).sum();
+                    let sum: i32 =
+                        outcome.rows[0].iter().map(|cell| shown(cell).parse::<i32>().expect("a number")).sum();
                     assert_eq!(sum, FULL);
                     seen.set(seen.get() + 1);
                 }
