@@ -368,11 +368,16 @@ fn transfers_are_whole_when_a_coordinator_dies() {
             async move {
                 let mut two = client(TWO).await;
                 let options = QueryOptions { consistency: Consistency::Quorum, ..QueryOptions::default() };
-                while let Ok(outcome) = two.query(text, &options).await {
-                    let sum: i32 =
-                        outcome.rows[0].iter().map(|cell| shown(cell).parse::<i32>().expect("a number")).sum();
-                    assert_eq!(sum, FULL);
-                    seen.set(seen.get() + 1);
+                loop {
+                    match two.query(text, &options).await {
+                        Ok(outcome) => {
+                            let values = outcome.rows[0].iter().map(|cell| shown(cell).parse::<i32>());
+                            assert_eq!(values.map(|value| value.expect("a number")).sum::<i32>(), FULL);
+                            seen.set(seen.get() + 1);
+                        }
+                        Err(CallError::Failure { .. }) => runtime::sleep(Duration::from_millis(50)).await,
+                        Err(CallError::Broken(_)) => return,
+                    }
                 }
             }
         });

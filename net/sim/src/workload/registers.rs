@@ -177,7 +177,8 @@ fn answer_of_transaction(operation: &Operation, outcome: &Outcome) -> Result<Ans
     Ok(Answer { applied, shown })
 }
 
-/// A random transaction that looks at all registers and writes some: the value `new`, or that of another register.
+/// A random transaction that looks at two registers and writes the value `new` to one of them: as it is, or as what must
+/// be added to the value before.
 fn transaction(registers: &Registers, pk: i64, new: i64, place: impl Fn(usize) -> String) -> (String, Operation) {
     let reads = format!(
         "LET r0 = (SELECT * FROM s.registers WHERE {}); LET r1 = (SELECT v FROM s.registers WHERE {}); \
@@ -196,17 +197,16 @@ fn transaction(registers: &Registers, pk: i64, new: i64, place: impl Fn(usize) -
     };
     let (one, expects_one) = test(first);
     let (other, expects_other) = test(second);
-    // A value that is copied must be known to be judged.
-    let (written, value) = match expects_one {
-        Expected::Value(Some(value)) if rng::below(2) == 0 => (column(first), value),
-        _ => (new.to_string(), new),
+    // A sum that is known can be judged like a value that is set.
+    let assigned = match expects_other {
+        Expected::Value(Some(value)) if rng::below(2) == 0 => format!("+= {}", new - value),
+        _ => format!("= {new}"),
     };
-    let change = |register: usize, written: &str| match register {
-        STATIC => format!("UPDATE s.registers SET st = {written} WHERE pk = {pk}; "),
-        row => format!("UPDATE s.registers SET v = {written} WHERE {}; ", place(row)),
+    let mut changes = match second {
+        STATIC => format!("UPDATE s.registers SET st {assigned} WHERE pk = {pk}; "),
+        row => format!("UPDATE s.registers SET v {assigned} WHERE {}; ", place(row)),
     };
-    let mut changes = change(second, &written);
-    let mut writes = vec![(second, Some(value))];
+    let mut writes = vec![(second, Some(new))];
     if first != STATIC {
         changes.push_str(&format!("DELETE FROM s.registers WHERE {}; ", place(first)));
         writes.push((first, None));
