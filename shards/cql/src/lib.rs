@@ -30,7 +30,6 @@ mod names;
 mod parser;
 pub mod plan;
 mod prepare;
-mod references;
 mod resolver;
 mod restrictions;
 mod script;

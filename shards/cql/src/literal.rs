@@ -4,10 +4,13 @@
 //! The kind of a constant must first suit the type (`Invalid STRING constant (abc) for "v" of type int`); then
 //! `model::text` makes the bytes and reports errors in the text.
 
+mod references;
+
+pub(crate) use references::{Referenced, References, resolve as resolve_reference};
+
 use crate::ast::{self, Constant, TypeName};
 use crate::functions::{self, Fit, TokenTypes, term_fit};
 use crate::plan::{Composite, Term, encode_composite, part_type};
-use crate::references::{self, References};
 use crate::types;
 use model::schema::TableOptions;
 use model::text::{from_bare, from_quoted};

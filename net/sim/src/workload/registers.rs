@@ -177,8 +177,8 @@ fn answer_of_transaction(operation: &Operation, outcome: &Outcome) -> Result<Ans
     Ok(Answer { applied, shown })
 }
 
-/// A random transaction that looks at two registers and writes the value `new` to one of them: as it is, or as what must
-/// be added to the value before.
+/// A random transaction that looks at two registers and writes the value `new` to one of them: as it is, or as what
+/// must be added to the value before.
 fn transaction(registers: &Registers, pk: i64, new: i64, place: impl Fn(usize) -> String) -> (String, Operation) {
     let reads = format!(
         "LET r0 = (SELECT * FROM s.registers WHERE {}); LET r1 = (SELECT v FROM s.registers WHERE {}); \

@@ -3,13 +3,14 @@
 //! 1. `prepare` resolves the conditions of one statement.
 //! 2. [`Condition::bind`](crate::plan::Condition) binds each of them to the values of one request.
 //! 3. [`BoundCondition::holds`] evaluates a condition for a column's value, encoded as in results.
+//! 4. [`Transaction::holds`](crate::plan::Transaction::holds) evaluates those of a transaction.
 //!
 //! Invariants: the outcome depends on values alone, so that every replica and every retry decides alike.
 
 mod evaluate;
+mod transaction;
 
 pub use evaluate::BoundCondition;
-pub(crate) use evaluate::{compares_values as compares, part_of};
 
 use crate::ast::{self, Operator};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
@@ -98,21 +99,6 @@ impl<'c> ConditionTarget<'c> {
             }
         })
     }
-}
-
-/// Prepares the part of a column that a transaction refers to, and gives its type.
-pub(crate) fn referenced_part(
-    part: &ast::ConditionPart,
-    column: &Column,
-    scope: &Scope,
-    markers: &mut Markers<'_>,
-) -> Result<(ConditionPart, CqlType)> {
-    if let (ast::ConditionPart::Element(value), CqlType::Set { element, .. }) = (part, &column.cql_type) {
-        let receiver = Receiver { scope, name: &format!("value({})", column.name), cql_type: element };
-        return Ok((ConditionPart::Element(prepare_term(value, &receiver, markers)?), (**element).clone()));
-    }
-    let target = ConditionTarget::of(part, column, scope, markers)?;
-    Ok((target.part, target.cql_type.clone()))
 }
 
 /// A column's type as a condition sees it; a descending column is never a collection.

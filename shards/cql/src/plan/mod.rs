@@ -54,7 +54,8 @@ pub struct Prepared {
     pub warnings: Vec<String>,
     /// The duration of `USING TIMEOUT`, if given.
     pub timeout: Option<Term>,
-    /// For a SELECT from a table with masks, or a transaction on it: what it is for those who may not see what is masked.
+    /// For a SELECT from a table with masks, or a transaction on it: what it is for those who may not see what is
+    /// masked.
     pub masked: Option<Box<MaskedPlan>>,
 }
 

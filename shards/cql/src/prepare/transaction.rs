@@ -7,12 +7,11 @@ use super::operation::Existing;
 use super::{Resolver, bare, prepare_modify, prepare_select};
 use crate::ast::{self, Operator, Position, WRITE_SHARDING};
 use crate::conditions::refuse_durations;
-use crate::literal::{Markers, Receiver, Scope, prepare_term};
+use crate::literal::{Markers, Receiver, Referenced, References, Scope, prepare_term, resolve_reference as resolve};
 use crate::plan::{
     Choice, Let, MaskedPlan, NULL_COMPARISON, ONE_ROW, PartitionRestriction, Plan, Prepared, Returning, Select,
     Selector, Term, Transaction, TransactionCondition,
 };
-use crate::references::{Referenced, References, resolve};
 use model::schema::is_system_keyspace;
 use model::{ColumnSpec, Failure, Table};
 use std::sync::Arc;

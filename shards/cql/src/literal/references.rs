@@ -1,12 +1,11 @@
 //! References of a transaction to the rows that its LET assignments read: names to columns, and columns to values.
 
+use super::{Markers, Receiver, Scope, assignable, prepare_term};
 use crate::ast;
-use crate::conditions;
 use crate::limits::MARKERS_MAX;
-use crate::literal::{Markers, Receiver, Scope, assignable};
-use crate::names::shown;
-use crate::plan::{Reference, Term};
-use model::{ColumnId, Failure};
+use crate::plan::{ConditionPart, Reference, Term};
+use model::identifier::quoted;
+use model::{Column, ColumnId, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -45,13 +44,14 @@ pub(crate) fn resolve(reference: &ast::Reference, scope: &Scope, markers: &mut M
         return Err(Failure::invalid(format!("Cannot resolve reference to tuple '{name}'.")));
     };
     let Some((column, part)) = &reference.column else { return Ok(Referenced::Row(tuple)) };
-    let Ok(found) = crate::names::column(scope, column) else {
-        return Err(Failure::invalid(format!("Column '{}' does not exist in tuple '{name}'.", shown(column))));
+    let table = &scope.table;
+    let Some(found) = table.column(column).filter(|found| !table.is_hidden(found)) else {
+        return Err(Failure::invalid(format!("Column '{}' does not exist in tuple '{name}'.", quoted(column))));
     };
     if !selected.contains(&found.id) {
         return Err(Failure::invalid(format!("{reference} references a column not included in the select")));
     }
-    let (part, cql_type) = conditions::referenced_part(part, found, scope, markers)?;
+    let (part, cql_type) = part_of(part, found, scope, markers)?;
     let reference = Reference { tuple, column: found.id, part, cql_type };
     let room = MARKERS_MAX - markers.len();
     let Some(references) = &mut markers.references else {
@@ -89,4 +89,36 @@ pub(crate) fn prepare_value(
     }
     // Both fit: their sum is checked where a reference is resolved.
     Ok(Term::Marker((markers.len() + at) as u16))
+}
+
+/// Prepares the part of a column that is meant, and gives its type.
+fn part_of(
+    part: &ast::ConditionPart,
+    column: &Column,
+    scope: &Scope,
+    markers: &mut Markers<'_>,
+) -> Result<(ConditionPart, CqlType)> {
+    let name = &column.name;
+    let (key, place, key_type, cql_type) = match (part, &column.cql_type) {
+        (ast::ConditionPart::Whole, cql_type) => return Ok((ConditionPart::Whole, cql_type.clone())),
+        (ast::ConditionPart::Field(field), CqlType::User { definition, .. }) => {
+            let Some(at) = definition.field_index(field) else {
+                return Err(Failure::invalid(format!("Unknown field {field} for column {name}")));
+            };
+            return Ok((ConditionPart::Field(at as u16), definition.fields[at].1.clone()));
+        }
+        (ast::ConditionPart::Field(_), _) => {
+            return Err(Failure::invalid(format!("Invalid field access syntax for non-UDT column {name}")));
+        }
+        (ast::ConditionPart::Element(key), CqlType::List { element, .. }) => (key, "idx", &CqlType::Int, element),
+        (ast::ConditionPart::Element(key), CqlType::Set { element, .. }) => (key, "value", &**element, element),
+        (ast::ConditionPart::Element(key), CqlType::Map { key: key_type, value, .. }) => {
+            (key, "key", &**key_type, value)
+        }
+        (ast::ConditionPart::Element(_), _) => {
+            return Err(Failure::invalid(format!("Invalid element access syntax for non-collection column {name}")));
+        }
+    };
+    let receiver = Receiver { scope, name: &format!("{place}({name})"), cql_type: key_type };
+    Ok((ConditionPart::Element(prepare_term(key, &receiver, markers)?), (**cql_type).clone()))
 }
