@@ -30,6 +30,8 @@ mod tablet_routes;
 mod tablets;
 #[path = "nodes/throughput.rs"]
 mod throughput;
+#[path = "nodes/transactions.rs"]
+mod transactions;
 #[path = "nodes/write_sharding.rs"]
 mod write_sharding;
 

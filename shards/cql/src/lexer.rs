@@ -239,12 +239,18 @@ impl<'a> Lexer<'a> {
         Ok(self.take(kind, len))
     }
 
-    /// An offset as `line L:C`: lines from 1, columns from 0 in UTF-16 units, as in Java.
+    /// An offset as `line L:C`.
     pub(crate) fn position(&self, offset: usize) -> String {
+        let (line, column) = self.line_and_column(offset);
+        format!("line {line}:{column}")
+    }
+
+    /// The line and column of an offset: lines from 1, columns from 0 in UTF-16 units, as in Java.
+    pub(crate) fn line_and_column(&self, offset: usize) -> (usize, usize) {
         let before = self.slice(0, offset);
         let line = 1 + before.bytes().filter(|b| *b == b'\n').count();
         let column = before.rsplit('\n').next().unwrap_or("").encode_utf16().count();
-        format!("line {line}:{column}")
+        (line, column)
     }
 
     fn byte(&self, ahead: usize) -> Option<u8> {

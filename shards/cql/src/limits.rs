@@ -10,6 +10,8 @@ pub const DEPTH_MAX: usize = 64;
 /// How deep function calls and arithmetic operators may stand in an expression: choosing their overloads takes time
 /// that grows exponentially with the depth, as it does in Cassandra.
 pub const CALL_DEPTH_MAX: usize = 12;
+/// Most LET assignments of a transaction.
+pub const LETS_MAX: usize = 64;
 /// Most arithmetic operators in one expression.
 pub const OPERATORS_MAX: usize = 64;
 /// Most columns of a table.

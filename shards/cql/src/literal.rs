@@ -4,6 +4,10 @@
 //! The kind of a constant must first suit the type (`Invalid STRING constant (abc) for "v" of type int`); then
 //! `model::text` makes the bytes and reports errors in the text.
 
+mod references;
+
+pub(crate) use references::{Referenced, References, resolve as resolve_reference};
+
 use crate::ast::{self, Constant, TypeName};
 use crate::functions::{self, Fit, TokenTypes, term_fit};
 use crate::plan::{Composite, Term, encode_composite, part_type};
@@ -98,11 +102,13 @@ pub(crate) struct Markers<'a> {
     specs: Vec<Option<ColumnSpec>>,
     /// The last marker that alone gives the value of each partition key column.
     pub(crate) keys: Vec<Option<u16>>,
+    /// In a transaction: what values may refer to.
+    pub(crate) references: Option<Box<References>>,
 }
 
 impl<'a> Markers<'a> {
     pub(crate) fn new(names: &'a [Option<String>]) -> Markers<'a> {
-        Markers { names, specs: vec![None; names.len()], keys: Vec::new() }
+        Markers { names, specs: vec![None; names.len()], keys: Vec::new(), references: None }
     }
 
     /// Describes a marker by its place. A name given in the text takes precedence.
@@ -271,6 +277,7 @@ pub(crate) fn prepare_term(term: &ast::Term, receiver: &Receiver<'_>, markers: &
             None => tuple(terms, receiver, markers),
         },
         ast::Term::UserType(fields) => user_type(fields, receiver, markers),
+        ast::Term::Reference(reference) => references::prepare_value(reference, receiver, markers),
     }
 }
 

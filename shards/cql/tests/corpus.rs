@@ -73,6 +73,12 @@ fn plans() {
     run(include_str!("corpus/plans.txt"), 100);
 }
 
+/// Cassandra 5 has none.
+#[test]
+fn transactions() {
+    run(include_str!("corpus/transactions.txt"), 15);
+}
+
 /// Cassandra predicts with several tokens where this parser reads on, so that a few texts differ.
 #[test]
 fn syntax_errors_are_cassandras() {

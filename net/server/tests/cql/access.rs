@@ -149,3 +149,56 @@ fn passwords_are_not_shown() {
         }
     });
 }
+
+/// A transaction needs SELECT for what it reads, MODIFY for what it changes, and UNMASK for masked values that it uses.
+#[test]
+fn a_transaction_needs_what_its_statements_need() {
+    const READ: &str =
+        "BEGIN TRANSACTION LET a = (SELECT v FROM k.m WHERE p = 1 AND c = 1); SELECT a.v; COMMIT TRANSACTION";
+    const ADD: &str = "BEGIN TRANSACTION UPDATE k.m SET v += 1 WHERE p = 1 AND c = 1; COMMIT TRANSACTION";
+    const BOTH: &str = "BEGIN TRANSACTION LET a = (SELECT v FROM k.m WHERE p = 1 AND c = 1); IF a.v > 0 THEN \
+                        DELETE FROM k.m WHERE p = 1 AND c = 1; END IF COMMIT TRANSACTION";
+    const HIDDEN: &str = "BEGIN TRANSACTION LET a = (SELECT * FROM k.m WHERE p = 1 AND c = 1); IF a.h = 'x' THEN \
+                          DELETE FROM k.m WHERE p = 1 AND c = 1; END IF COMMIT TRANSACTION";
+    const NO_SELECT: &str = "User a has no SELECT permission on <table k.m> or any of its parents";
+    const NO_MODIFY: &str = "User a has no MODIFY permission on <table k.m> or any of its parents";
+    const NO_UNMASK: &str =
+        "User a has no UNMASK permission on table k.m, cannot reference masked columns [h] in a transaction";
+    let mut options = options();
+    options.push("dynamic_data_masking_enabled=true".to_owned());
+    with_configured_nodes(&options, &[2], |address| async move {
+        let mut root = login(address, "cassandra cassandra").await.expect("the default superuser");
+        run(&mut root, "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}")
+            .await;
+        run(&mut root, "CREATE TABLE k.m (p int, c int, v int, h text MASKED WITH DEFAULT, PRIMARY KEY (p, c))").await;
+        run(&mut root, "INSERT INTO k.m (p, c, v, h) VALUES (1, 1, 0, 'x')").await;
+        run(&mut root, "CREATE ROLE a WITH PASSWORD = 'pa' AND LOGIN = true").await;
+        let mut client = login(address, "a pa").await.expect("logs in");
+        for (grant, expected) in [
+            ("LIST ROLES", [NO_SELECT, NO_MODIFY, NO_SELECT, NO_SELECT]),
+            ("GRANT SELECT ON k.m TO a", ["done", NO_MODIFY, NO_MODIFY, NO_MODIFY]),
+            ("GRANT MODIFY ON k.m TO a", ["done", "done", "done", NO_UNMASK]),
+            ("REVOKE SELECT ON k.m FROM a", [NO_SELECT, "done", NO_SELECT, NO_SELECT]),
+        ] {
+            run(&mut root, grant).await;
+            runtime::sleep(KNOWN_WITHIN).await;
+            for (text, expected) in [READ, ADD, BOTH, HIDDEN].into_iter().zip(expected) {
+                assert_eq!(told(&mut client, text).await, expected, "{grant}: {text}");
+            }
+        }
+        run(&mut root, "GRANT SELECT ON k.m TO a").await;
+        run(&mut root, "INSERT INTO k.m (p, c, v, h) VALUES (1, 2, 0, 'x')").await;
+        runtime::sleep(KNOWN_WITHIN).await;
+        // What a SELECT of a transaction shows is masked as that of any other.
+        const SHOW: &str = "BEGIN TRANSACTION SELECT h FROM k.m WHERE p = 1 AND c = 2; COMMIT TRANSACTION";
+        for (unmask, shown) in [(None, "****"), (Some("GRANT UNMASK ON k.m TO a"), "x")] {
+            if let Some(unmask) = unmask {
+                run(&mut root, unmask).await;
+                runtime::sleep(KNOWN_WITHIN).await;
+            }
+            let outcome = client.query(SHOW, &QueryOptions::default()).await.expect("it is answered");
+            assert_eq!(outcome.rows, [[Some(shown.as_bytes().to_vec())]]);
+        }
+        assert_eq!(told(&mut client, HIDDEN).await, "done");
+    });
+}

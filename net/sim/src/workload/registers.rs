@@ -7,7 +7,7 @@ use super::requests::{self, StepError, cell_number, is_definite, send};
 use super::session;
 use super::world::{DataCentres, SharedWorld};
 use crate::judges::history::Violation;
-use crate::judges::linearizable::{Answer, Ending, Expected, Operation};
+use crate::judges::linearizable::{Answer, Ending, Expected, Operation, REGISTERS};
 use crate::judges::registers::Registers;
 use model::{Consistency, ErrorCode};
 use runtime::rng;
@@ -73,8 +73,15 @@ fn level(world: &SharedWorld) -> Consistency {
 /// Reads a partition at SERIAL.
 async fn read(client: &mut Client, world: &SharedWorld, pk: i64) -> Result<(), StepError> {
     let id = world.borrow_mut().registers.begin(pk, Operation::default());
-    let options = QueryOptions { consistency: level(world), ..QueryOptions::default() };
-    let text = format!("SELECT ck, v, st FROM s.registers WHERE pk = {pk}");
+    let mut options = QueryOptions { consistency: level(world), ..QueryOptions::default() };
+    let mut text = format!("SELECT ck, v, st FROM s.registers WHERE pk = {pk}");
+    if rng::below(3) == 0 {
+        text = format!("BEGIN TRANSACTION {text}; COMMIT TRANSACTION");
+        if rng::below(2) == 0 {
+            options.serial_consistency = Some(options.consistency);
+            options.consistency = Consistency::One;
+        }
+    }
     let result = client.query(&text, &options).await;
     let ending = match &result {
         Ok(outcome) => {
@@ -124,6 +131,9 @@ fn ending_of(error: &CallError) -> Ending {
 /// What the answer to a change says about the registers.
 fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
     let column = |name: &str| outcome.columns.iter().position(|column| *column.name == *name);
+    if outcome.columns.first().is_some_and(|column| column.name.contains('.')) {
+        return answer_of_transaction(operation, outcome);
+    }
     let applied = match outcome.rows.first().and_then(|row| row.first()) {
         Some(Some(cell)) if column("[applied]") == Some(0) => cell == &[1],
         _ => return Err(format!("{operation:?} gave {outcome:?}")),
@@ -154,6 +164,61 @@ fn answer(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
     Ok(Answer { applied, shown })
 }
 
+/// What the answer to a transaction says, which shows the registers that it looks at in their order.
+fn answer_of_transaction(operation: &Operation, outcome: &Outcome) -> Result<Answer, String> {
+    let [row] = &outcome.rows[..] else { return Err(format!("{operation:?} gave {outcome:?}")) };
+    let shown = operation.expects.iter().zip(row);
+    let shown: Vec<_> = shown.map(|((register, _), cell)| (*register, cell_number(cell))).collect();
+    let mut tests = operation.expects.iter().zip(&shown);
+    let applied = tests.all(|((_, expected), (_, value))| match expected {
+        Expected::Value(expected) => value == expected,
+        Expected::Some => value.is_some(),
+    });
+    Ok(Answer { applied, shown })
+}
+
+/// A random transaction that looks at two registers and writes the value `new` to one of them: as it is, or as what
+/// must be added to the value before.
+fn transaction(registers: &Registers, pk: i64, new: i64, place: impl Fn(usize) -> String) -> (String, Operation) {
+    let reads = format!(
+        "LET r0 = (SELECT * FROM s.registers WHERE {}); LET r1 = (SELECT v FROM s.registers WHERE {}); \
+         LET r2 = (SELECT st FROM s.registers WHERE pk = {pk} LIMIT 1); ",
+        place(0),
+        place(1)
+    );
+    let column = |register: usize| if register == STATIC { "r2.st".to_owned() } else { format!("r{register}.v") };
+    let seen = |register: usize| registers.last_seen(pk, register);
+    let first = rng::below(REGISTERS as u64) as usize;
+    let second = (first + 1 + rng::below(2) as usize) % REGISTERS;
+    let test = |register: usize| match seen(register) {
+        None => (format!("{} IS NULL", column(register)), Expected::Value(None)),
+        Some(_) if rng::below(4) == 0 => (format!("{} IS NOT NULL", column(register)), Expected::Some),
+        Some(value) => (format!("{} = {value}", column(register)), Expected::Value(Some(value))),
+    };
+    let (one, expects_one) = test(first);
+    let (other, expects_other) = test(second);
+    // A sum that is known can be judged like a value that is set.
+    let assigned = match expects_other {
+        Expected::Value(Some(value)) if rng::below(2) == 0 => format!("+= {}", new - value),
+        _ => format!("= {new}"),
+    };
+    let mut changes = match second {
+        STATIC => format!("UPDATE s.registers SET st {assigned} WHERE pk = {pk}; "),
+        row => format!("UPDATE s.registers SET v {assigned} WHERE {}; ", place(row)),
+    };
+    let mut writes = vec![(second, Some(new))];
+    if first != STATIC {
+        changes.push_str(&format!("DELETE FROM s.registers WHERE {}; ", place(first)));
+        writes.push((first, None));
+    }
+    let text = format!(
+        "BEGIN TRANSACTION {reads}SELECT {}, {}; IF {one} AND {other} THEN {changes}END IF COMMIT TRANSACTION",
+        column(first),
+        column(second)
+    );
+    (text, Operation { expects: vec![(first, expects_one), (second, expects_other)], writes })
+}
+
 /// A random change of a partition that writes the value `new`: its CQL text, and what it does to the registers.
 fn change(registers: &Registers, pk: i64, new: i64) -> (String, Operation) {
     // Conditions mostly name the value that was seen last, so that many changes are applied.
@@ -165,7 +230,8 @@ fn change(registers: &Registers, pk: i64, new: i64) -> (String, Operation) {
     let row = rng::below(ROWS as u64) as usize;
     let place = |row: usize| format!("pk = {pk} AND ck = {row}");
     let exactly = |register: usize, value| (register, Expected::Value(value));
-    match rng::below(10) {
+    match rng::below(14) {
+        10..=13 => transaction(registers, pk, new, place),
         0..=3 => {
             let from = expected(row);
             let text = format!("UPDATE s.registers SET v = {new} WHERE {} IF v = {}", place(row), value(from));

@@ -12,6 +12,7 @@ mod define;
 mod modify;
 mod select;
 mod selector;
+mod transaction;
 
 pub use access::*;
 pub use condition::*;
@@ -19,6 +20,7 @@ pub use define::*;
 pub use modify::*;
 pub use select::*;
 pub use selector::*;
+pub use transaction::*;
 
 use crate::java_order;
 use model::CqlType;
@@ -42,6 +44,7 @@ pub enum Body {
     Select(Select),
     Modify(Modify),
     Batch(Batch),
+    Transaction(Box<Transaction>),
     Use(String),
     Truncate { table: TableName, timeout: Option<Term> },
     Define(std::sync::Arc<Definition>),
@@ -88,6 +91,8 @@ pub enum Term {
     UserType(Vec<(String, Term)>),
     /// `(a, b)`.
     Tuple(Vec<Term>),
+    /// `row1.c`, in a transaction: a value that is read.
+    Reference(Box<Reference>),
 }
 
 /// Kinds of constants.
@@ -139,6 +144,7 @@ impl fmt::Display for Term {
             Term::List(terms) => write_list(f, ["[", "]"], terms, |f, term| term.fmt(f)),
             Term::Set(terms) => write_list(f, ["{", "}"], terms, |f, term| term.fmt(f)),
             Term::Tuple(terms) => write_list(f, ["(", ")"], terms, |f, term| term.fmt(f)),
+            Term::Reference(reference) => reference.fmt(f),
             Term::Map(entries) => write_list(f, ["{", "}"], entries, |f, (key, value)| write!(f, "{key}: {value}")),
             Term::UserType(fields) => {
                 let fields = in_hash_order(fields);
@@ -200,7 +206,7 @@ impl Term {
     pub(crate) fn qualified(&self, keyspace: &str) -> Term {
         let all = |terms: &[Term]| terms.iter().map(|term| term.qualified(keyspace)).collect();
         match self {
-            Term::Null | Term::Constant(..) | Term::Marker(_) => self.clone(),
+            Term::Null | Term::Constant(..) | Term::Marker(_) | Term::Reference(_) => self.clone(),
             Term::Function { keyspace: own, name, arguments } => {
                 Term::Function { keyspace: own.clone(), name: name.clone(), arguments: all(arguments) }
             }

@@ -158,41 +158,92 @@ impl BoundCondition<'_> {
 
     /// The element of a list or map at an index or key, and its type.
     fn element<'v>(&self, value: Option<&'v [u8]>, place: &Value<'_>) -> Result<(Option<&'v [u8]>, &CqlType)> {
-        match self.cql_type {
-            CqlType::List { element, .. } => {
-                let index = match place {
-                    Value::Bytes(bytes) => <[u8; 4]>::try_from(&**bytes).ok().map(i32::from_be_bytes),
-                    Value::Unset => return Err(Failure::invalid("Invalid unset value for list element access")),
-                    Value::Null => None,
-                };
-                let Some(index) = index else {
-                    return Err(Failure::invalid("Invalid null value for list element access"));
-                };
-                // The index is not checked for a frozen list that is null.
-                if value.is_none() && !self.cql_type.is_multicell() {
-                    return Ok((None, element));
-                }
-                let Ok(at) = usize::try_from(index) else {
-                    return Err(Failure::invalid(format!("Invalid negative list index {index}")));
-                };
-                Ok((value.and_then(|value| elements(value, false).nth(at)), element))
-            }
-            CqlType::Map { key: key_type, value: value_type, .. } => {
-                let key = match place {
-                    Value::Bytes(bytes) => bytes,
-                    Value::Unset => return Ok((None, value_type)),
-                    Value::Null => return Err(Failure::invalid("Invalid null value for map element access")),
-                };
-                let mut parts = value.into_iter().flat_map(|value| elements(value, true));
-                while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
-                    if compare(key_type, found, key) == Ordering::Equal {
-                        return Ok((Some(value), value_type));
-                    }
-                }
-                Ok((None, value_type))
-            }
-            other => Ok((None, other)),
+        element(self.cql_type, value, place)
+    }
+}
+
+/// The value of a part of a column, given that of the whole column; `None` is null.
+pub(crate) fn part_of<'v>(
+    part: &ConditionPart,
+    cql_type: &CqlType,
+    whole: Option<&'v [u8]>,
+    values: &[BoundValue<'_>],
+    context: &mut dyn EvaluationContext,
+) -> Result<Option<&'v [u8]>> {
+    let place = match part {
+        ConditionPart::Whole => return Ok(whole),
+        ConditionPart::Field(at) => {
+            return Ok(whole.and_then(|whole| TupleElements::new(whole).nth(usize::from(*at)).flatten()));
         }
+        ConditionPart::Element(place) => place,
+    };
+    let place_type = match cql_type {
+        CqlType::Map { key, .. } => key,
+        CqlType::Set { element, .. } => element,
+        _ => &CqlType::Int,
+    };
+    let place = place.evaluate(place_type, values, context)?;
+    match (cql_type, &place) {
+        (CqlType::Set { .. }, Value::Bytes(wanted)) => {
+            let mut found = whole.into_iter().flat_map(|whole| elements(whole, false));
+            Ok(found.find(|found| compare(place_type, found, wanted) == Ordering::Equal))
+        }
+        (CqlType::Set { .. }, _) => Ok(None),
+        _ => element(cql_type, whole, &place).map(|(found, _)| found),
+    }
+}
+
+/// Whether a value compares with an expected one as a condition says.
+pub(crate) fn compares_values(
+    operator: Operator,
+    cql_type: &CqlType,
+    expected: &Value<'_>,
+    value: Option<&[u8]>,
+) -> Result<bool> {
+    let multicell = cql_type.is_multicell() && cql_type.is_collection();
+    compares(operator, cql_type, multicell, expected, value)
+}
+
+/// The element of a list or map at an index or key, and its type.
+fn element<'v, 't>(
+    cql_type: &'t CqlType,
+    value: Option<&'v [u8]>,
+    place: &Value<'_>,
+) -> Result<(Option<&'v [u8]>, &'t CqlType)> {
+    match cql_type {
+        CqlType::List { element, .. } => {
+            let index = match place {
+                Value::Bytes(bytes) => <[u8; 4]>::try_from(&**bytes).ok().map(i32::from_be_bytes),
+                Value::Unset => return Err(Failure::invalid("Invalid unset value for list element access")),
+                Value::Null => None,
+            };
+            let Some(index) = index else {
+                return Err(Failure::invalid("Invalid null value for list element access"));
+            };
+            // The index is not checked for a frozen list that is null.
+            if value.is_none() && !cql_type.is_multicell() {
+                return Ok((None, element));
+            }
+            let Ok(at) = usize::try_from(index) else {
+                return Err(Failure::invalid(format!("Invalid negative list index {index}")));
+            };
+            Ok((value.and_then(|value| elements(value, false).nth(at)), element))
+        }
+        CqlType::Map { key: key_type, value: value_type, .. } => {
+            let key = match place {
+                Value::Bytes(bytes) => bytes,
+                Value::Unset => return Ok((None, value_type)),
+                Value::Null => return Err(Failure::invalid("Invalid null value for map element access")),
+            };
+            let mut parts = value.into_iter().flat_map(|value| elements(value, true));
+            while let (Some(found), Some(value)) = (parts.next(), parts.next()) {
+                if compare(key_type, found, key) == Ordering::Equal {
+                    return Ok((Some(value), value_type));
+                }
+            }
+            Ok((None, value_type))
+        }
+        other => Ok((None, other)),
     }
 }
 

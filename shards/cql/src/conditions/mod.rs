@@ -3,10 +3,12 @@
 //! 1. `prepare` resolves the conditions of one statement.
 //! 2. [`Condition::bind`](crate::plan::Condition) binds each of them to the values of one request.
 //! 3. [`BoundCondition::holds`] evaluates a condition for a column's value, encoded as in results.
+//! 4. [`Transaction::holds`](crate::plan::Transaction::holds) evaluates those of a transaction.
 //!
 //! Invariants: the outcome depends on values alone, so that every replica and every retry decides alike.
 
 mod evaluate;
+mod transaction;
 
 pub use evaluate::BoundCondition;
 
@@ -150,7 +152,7 @@ fn prepare_test(
 }
 
 /// Refuses order comparisons of durations, which have no order.
-fn refuse_durations(cql_type: &CqlType, operator: Operator) -> Result<()> {
+pub(crate) fn refuse_durations(cql_type: &CqlType, operator: Operator) -> Result<()> {
     if !crate::restrictions::has_duration(cql_type) {
         return Ok(());
     }

@@ -46,7 +46,17 @@ pub(crate) fn wrong_arguments(name: &str, wanted: &str) -> Failure {
 
 /// The function that adds two values of a type and gives the same type, if there is one.
 pub(crate) fn sum_of(cql_type: &CqlType) -> Option<Function> {
-    let all = operators::overloads(Arithmetic::Add).into_iter();
+    within(Arithmetic::Add, cql_type)
+}
+
+/// The function that subtracts two values of a type and gives the same type, if there is one.
+pub(crate) fn difference_of(cql_type: &CqlType) -> Option<Function> {
+    within(Arithmetic::Subtract, cql_type)
+}
+
+/// The overload of an operator all of whose types are this one.
+fn within(operator: Arithmetic, cql_type: &CqlType) -> Option<Function> {
+    let all = operators::overloads(operator).into_iter();
     let mut fitting = all.filter(|sum| sum.result == *cql_type && sum.arguments.iter().all(|one| one == cql_type));
     fitting.next().filter(|_| *cql_type != CqlType::Counter)
 }

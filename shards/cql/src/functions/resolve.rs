@@ -295,7 +295,7 @@ pub(crate) fn term_fit(term: &ast::Term, wanted: &CqlType, scope: &Scope) -> Res
         |terms: &[ast::Term], wanted: &CqlType| Fit::all(terms.iter().map(|term| term_fit(term, wanted, scope)));
     Ok(match term {
         ast::Term::Null if *wanted == CqlType::Counter => Fit::No,
-        ast::Term::Null | ast::Term::Marker(_) => Fit::Weak,
+        ast::Term::Null | ast::Term::Marker(_) | ast::Term::Reference(_) => Fit::Weak,
         // A text may stand for a whole tuple.
         ast::Term::Constant(..) if matches!(wanted, CqlType::Tuple(_)) || wanted.is_class() => Fit::Weak,
         ast::Term::Constant(family, text) => match suits(*family, wanted) {

@@ -64,6 +64,7 @@ impl<'a> Parser<'a> {
             || self.at_one_of(&AFTER_TERM)
             || self.token.is("primary")
             || self.at_timeout()
+            || self.in_transaction && (self.token.is("then") || self.at_comparison())
     }
 
     /// Whether `USING TIMEOUT` begins here, which no statement of Cassandra has.

@@ -18,6 +18,7 @@ mod relation;
 mod select;
 mod selector;
 mod term;
+mod transaction;
 mod type_name;
 
 use crate::ast::{Body, Constant, Statement, TableName};
@@ -57,13 +58,24 @@ pub(crate) struct Parser<'a> {
     choice: Option<(Token<'a>, usize)>,
     /// Number of arithmetic operators so far in the outermost expression being read.
     operators: usize,
+    /// Whether values may be references to rows that a transaction reads.
+    in_transaction: bool,
 }
 
 impl<'a> Parser<'a> {
     fn new(text: &'a str) -> Result<Parser<'a>> {
         let mut lexer = Lexer::new(text);
         let token = lexer.next()?;
-        Ok(Parser { lexer, token, markers: Vec::new(), depth: 0, looked_past: usize::MAX, choice: None, operators: 0 })
+        Ok(Parser {
+            lexer,
+            token,
+            markers: Vec::new(),
+            depth: 0,
+            looked_past: usize::MAX,
+            choice: None,
+            operators: 0,
+            in_transaction: false,
+        })
     }
 
     fn statement(&mut self) -> Result<Body> {
@@ -72,6 +84,8 @@ impl<'a> Parser<'a> {
             self.select()
         } else if first.is("insert") || first.is("update") || first.is("delete") {
             Ok(Body::Modify(self.modify()?))
+        } else if first.is("begin") && self.peek()?.is("transaction") {
+            self.transaction()
         } else if first.is("begin") {
             self.batch()
         } else {

@@ -35,7 +35,7 @@ impl Parser<'_> {
         self.expect(TokenKind::ParenClose, "')'")?;
         self.expect_word("values")?;
         self.expect(TokenKind::ParenOpen, "'('")?;
-        let values = self.list(Self::term)?;
+        let values = self.list(Self::value)?;
         self.expect(TokenKind::ParenClose, "')'")?;
         let conditions = self.insert_conditions()?;
         let using = self.using()?;
@@ -89,6 +89,8 @@ impl Parser<'_> {
                     self.accept(TokenKind::Plus)?;
                     let amount = self.term()?;
                     if minus { Assignment::Subtract(amount) } else { Assignment::Add(amount) }
+                } else if self.at_reference()? {
+                    Assignment::Value(self.value()?)
                 } else {
                     let term = self.sum(true)?;
                     if self.token.kind == TokenKind::Plus {
@@ -107,7 +109,7 @@ impl Parser<'_> {
             }
             TokenKind::PlusEqual | TokenKind::MinusEqual => {
                 let adds = self.advance()?.kind == TokenKind::PlusEqual;
-                let term = self.term()?;
+                let term = self.value()?;
                 if adds { Assignment::Add(term) } else { Assignment::Subtract(term) }
             }
             TokenKind::BracketOpen => {
@@ -115,13 +117,13 @@ impl Parser<'_> {
                 let element = self.term()?;
                 self.expect(TokenKind::BracketClose, "']'")?;
                 self.expect(TokenKind::Equal, "'='")?;
-                Assignment::Element(element, self.term()?)
+                Assignment::Element(element, self.value()?)
             }
             TokenKind::Dot => {
                 self.advance()?;
                 let field = self.name()?;
                 self.expect(TokenKind::Equal, "'='")?;
-                Assignment::Field(field, self.term()?)
+                Assignment::Field(field, self.value()?)
             }
             _ => return Err(self.no_viable()),
         };

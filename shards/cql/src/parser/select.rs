@@ -1,14 +1,28 @@
 //! Parses SELECT.
 
 use super::Parser;
-use crate::ast::{Body, Ordering, Select, Selector, Term};
+use crate::ast::{Body, Ordering, Select, SelectItem, Selector, Term};
 use crate::lexer::TokenKind;
 use model::Failure;
 
 type Result<T> = std::result::Result<T, Failure>;
 
+/// What stands between SELECT and FROM.
+pub(super) struct Selected {
+    distinct: bool,
+    json: bool,
+    /// `None` for `*`.
+    pub(super) items: Option<Vec<SelectItem>>,
+}
+
 impl Parser<'_> {
     pub(crate) fn select(&mut self) -> Result<Body> {
+        let selected = self.selected()?;
+        Ok(Body::Select(self.select_from(selected)?))
+    }
+
+    /// Parses SELECT and what is selected.
+    pub(super) fn selected(&mut self) -> Result<Selected> {
         self.expect_word("select")?;
         // `distinct` and `json` are also names: `SELECT json FROM t`.
         let json = self.accept_clause("json")?;
@@ -22,6 +36,11 @@ impl Parser<'_> {
             true => None,
             false => Some(self.list(Self::select_item)?),
         };
+        Ok(Selected { distinct, json, items })
+    }
+
+    /// Parses what follows the selected items.
+    pub(super) fn select_from(&mut self, Selected { distinct, json, items }: Selected) -> Result<Select> {
         self.expect_word("from")?;
         let table = self.table_name()?;
         let relations = if self.accept_word("where")? { self.relations()? } else { Vec::new() };
@@ -48,7 +67,7 @@ impl Parser<'_> {
             self.expect_word("filtering")?;
         }
         let timeout = self.using_timeout()?;
-        Ok(Body::Select(Select {
+        Ok(Select {
             distinct,
             json,
             items,
@@ -60,7 +79,7 @@ impl Parser<'_> {
             limit,
             allow_filtering,
             timeout,
-        }))
+        })
     }
 
     /// Skips a word (DISTINCT or JSON) before the selected items, unless it is itself a selected column.

@@ -2,7 +2,7 @@
 //!
 //! What roles must have for statements about roles depends on the roles, and is decided where these run.
 
-use super::{Define, Modify, Plan};
+use super::{Define, Modify, Plan, Returning};
 use crate::ast::Definition;
 use model::access::Permission::{Alter, Create, Drop, Modify as ModifyPermission, Select};
 use model::access::{Permission, Required, Resource};
@@ -25,6 +25,15 @@ pub fn required(plan: &Plan) -> Vec<Required> {
                 if !all.contains(&required) {
                     all.push(required);
                 }
+            }
+            all
+        }
+        Plan::Transaction(transaction) => {
+            let reads = !transaction.lets.is_empty() || matches!(transaction.returning, Some(Returning::Select(_)));
+            let table = &transaction.table;
+            let mut all: Vec<Required> = read(table).filter(|_| reads).into_iter().collect();
+            if !transaction.updates.is_empty() {
+                all.push(on_table(ModifyPermission, table));
             }
             all
         }

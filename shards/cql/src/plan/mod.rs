@@ -11,6 +11,7 @@ mod modify;
 mod projection;
 mod select;
 mod term;
+mod transaction;
 mod virtual_change;
 
 pub use access::{required, required_by_definition};
@@ -24,6 +25,8 @@ pub use modify::*;
 pub use projection::{Expression, Group, Grouping, Projection};
 pub use select::*;
 pub use term::{EvaluationContext, Term, Value};
+pub(crate) use transaction::NULL_COMPARISON;
+pub use transaction::{Let, ONE_ROW, Reference, Returning, Transaction, TransactionCondition};
 pub use virtual_change::check_virtual;
 
 use crate::ast::AccessStatement;
@@ -51,8 +54,9 @@ pub struct Prepared {
     pub warnings: Vec<String>,
     /// The duration of `USING TIMEOUT`, if given.
     pub timeout: Option<Term>,
-    /// For a SELECT from a table with masks: what it is for those who may not see what is masked.
-    pub masked: Option<Box<MaskedSelect>>,
+    /// For a SELECT from a table with masks, or a transaction on it: what it is for those who may not see what is
+    /// masked.
+    pub masked: Option<Box<MaskedPlan>>,
 }
 
 /// A statement as written, under the name that callers use.
@@ -71,6 +75,8 @@ pub enum Plan {
     Modify(Modify),
     /// BEGIN ... APPLY BATCH.
     Batch(Batch),
+    /// BEGIN TRANSACTION ... COMMIT TRANSACTION.
+    Transaction(Arc<Transaction>),
     /// TRUNCATE.
     Truncate(Arc<Table>),
     /// USE; the keyspace exists.

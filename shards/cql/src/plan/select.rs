@@ -1,6 +1,6 @@
 //! Plans of SELECT, and the restrictions of partitions and rows that UPDATE and DELETE share with it.
 
-use super::{Projection, Term};
+use super::{Plan, Projection, Term};
 use model::{ColumnId, IndexedPart, Partitioner, Table};
 use std::sync::Arc;
 
@@ -256,14 +256,29 @@ pub struct Select {
     pub order: Vec<ColumnId>,
 }
 
-/// A SELECT for those who may not see what is masked.
+impl Select {
+    /// Whether the clustering has one value, so that at most one row of each partition is read.
+    pub fn names_one_row(&self) -> bool {
+        let is_one = |choice: &Choice| matches!(choice, Choice::One(_));
+        let clustering = &self.clustering;
+        !clustering.is_slice()
+            && clustering.chosen() == self.table.clustering_len
+            && clustering.choices.iter().all(is_one)
+    }
+}
+
+/// A plan for those who may not see what is masked.
 #[derive(Clone, PartialEq, Debug)]
-pub struct MaskedSelect {
+pub struct MaskedPlan {
     /// The plan, whose selection shows masked columns by their masks. Its markers and result are those of the plain
     /// one.
-    pub select: Select,
+    pub plan: Plan,
+    /// The table.
+    pub table: Arc<Table>,
     /// The masked columns that WHERE restricts, in Cassandra's order. Their values can be found out by trying.
     pub restricted: Vec<String>,
+    /// The masked columns whose values a transaction uses, which show in what it does.
+    pub referenced: Vec<String>,
 }
 
 /// A value that an owning core returns per row.

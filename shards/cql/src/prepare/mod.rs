@@ -4,6 +4,7 @@ mod access;
 mod modify;
 mod operation;
 mod select;
+mod transaction;
 mod write_sharding;
 
 use crate::ast::{self, Body};
@@ -14,8 +15,11 @@ use crate::resolver::{Author, Resolver};
 use model::{ColumnSpec, CqlType, Failure, Schema};
 use std::sync::Arc;
 
+use operation::Existing;
+
 use modify::{prepare_batch, prepare_modify};
 use select::prepare_select;
+use transaction::prepare_transaction;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -33,13 +37,14 @@ pub(crate) fn prepare(
         Body::Modify(modify) => {
             let scope = resolver.scope_of(resolver.writable_table(&modify.table)?);
             let timeout = prepare_timeout(modify.using.timeout.as_ref(), &scope, &mut markers)?;
-            let modify_plan = prepare_modify(modify, &scope, &mut markers)?;
+            let modify_plan = prepare_modify(modify, &scope, Existing::OfConditional, &mut markers)?;
             modify_plan.check_counters()?;
             modify_plan.check_virtual()?;
             let plan = Plan::Modify(modify_plan);
             Prepared { timeout, fully_qualified: modify.table.keyspace.is_some(), ..bare(plan) }
         }
         Body::Batch(batch) => prepare_batch(batch, &resolver, &mut markers)?,
+        Body::Transaction(transaction) => prepare_transaction(transaction, &resolver, &mut markers)?,
         Body::Truncate { table, timeout } => {
             let scope = resolver.scope_of(resolver.writable_table(table)?);
             let timeout = prepare_timeout(timeout.as_ref(), &scope, &mut markers)?;

@@ -1,5 +1,6 @@
 //! Prepares INSERT, UPDATE, DELETE and BATCH.
 
+use super::operation::Existing;
 use super::{Resolver, bare, operation, prepare_timeout, prepare_timestamp, prepare_ttl, write_sharding};
 use crate::ast::{self, ModifyBody, Using};
 use crate::conditions;
@@ -22,7 +23,13 @@ const CONDITIONAL_TIMESTAMP: &str = "Cannot provide custom timestamp for conditi
 /// A conditional batch must be about one partition of one table.
 const SEVERAL_TABLES: &str = "Batch with conditions cannot span multiple tables";
 
-pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut Markers<'_>) -> Result<Modify> {
+/// Prepares one change. `existing` says whether a statement may compute from values that are there.
+pub(crate) fn prepare_modify(
+    modify: &ast::Modify,
+    scope: &Scope,
+    existing: Existing,
+    markers: &mut Markers<'_>,
+) -> Result<Modify> {
     let Using { timestamp, ttl, .. } = &modify.using;
     let timestamp = prepare_timestamp(timestamp.as_ref(), scope, markers)?;
     let ttl = prepare_ttl(ttl.as_ref(), scope, markers)?;
@@ -32,6 +39,10 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
     }
     let conditions = conditions::prepare(&modify.conditions, scope, markers)?;
     let conditional = conditions != Conditions::None;
+    let existing = match existing {
+        Existing::OfConditional if !conditional => Existing::Unknown,
+        existing => existing,
+    };
     if table.is_counter() && matches!(modify.kind, ModifyBody::Insert { .. } | ModifyBody::InsertJson { .. }) {
         return Err(no_insert());
     }
@@ -52,7 +63,7 @@ pub(crate) fn prepare_modify(modify: &ast::Modify, scope: &Scope, markers: &mut 
                 if column.kind.is_key() {
                     return Err(Failure::invalid(format!("PRIMARY KEY part {name} found in SET part")));
                 }
-                operations.push(operation::assign(column, assignment, conditional, scope, markers)?);
+                operations.push(operation::assign(column, assignment, existing, scope, markers)?);
             }
             let (statics, operations) = by_kind(operations, &table);
             let only_statics = operations.is_empty() && !statics.is_empty() && !asks_rows;
@@ -227,6 +238,11 @@ fn prepare_insert(columns: &[String], values: &[ast::Term], scope: &Scope, marke
     for (name, value) in columns.iter().zip(values) {
         let column = column(scope, name)?;
         if column.kind.is_key() {
+            if let ast::Term::Reference(reference) = value {
+                return Err(Failure::invalid(format!(
+                    "Value reference {reference} cannot be used to insert PRIMARY KEY column {name}"
+                )));
+            }
             of_key.push((column, value));
             continue;
         }
@@ -335,7 +351,7 @@ pub(crate) fn prepare_batch(
         if !one_table {
             markers.keys.clear();
         }
-        statements.push(prepare_modify(modify, scope, markers)?);
+        statements.push(prepare_modify(modify, scope, Existing::OfConditional, markers)?);
     }
     if !one_table {
         markers.keys.clear();

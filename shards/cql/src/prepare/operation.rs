@@ -8,11 +8,22 @@ use model::{Column, CqlType, Failure};
 
 type Result<T> = std::result::Result<T, Failure>;
 
-/// The operation of an assignment; `conditional` if the statement has an IF.
+/// What a statement knows of the values that are there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Existing {
+    /// Nothing.
+    Unknown,
+    /// Those of the row, if the statement has an IF: they can be added to.
+    OfConditional,
+    /// Those of the row, which a transaction reads: they can be added to and subtracted from.
+    OfTransaction,
+}
+
+/// The operation of an assignment.
 pub(crate) fn assign(
     column: &Column,
     assignment: &Assignment,
-    conditional: bool,
+    existing: Existing,
     scope: &Scope,
     markers: &mut Markers<'_>,
 ) -> Result<Operation> {
@@ -39,7 +50,7 @@ pub(crate) fn assign(
             ColumnChange::Decrement(prepare_term(term, &own, markers)?)
         }
         Assignment::Add(term)
-            if conditional
+            if existing != Existing::Unknown
                 && !cql_type.is_collection()
                 && !matches!(cql_type, CqlType::Tuple(_) | CqlType::User { .. }) =>
         {
@@ -50,6 +61,12 @@ pub(crate) fn assign(
                 )));
             };
             ColumnChange::Increase { sum, by: prepare_term(term, &own, markers)? }
+        }
+        Assignment::Subtract(term)
+            if existing == Existing::OfTransaction
+                && let Some(difference) = functions::difference_of(cql_type) =>
+        {
+            ColumnChange::Increase { sum: difference, by: prepare_term(term, &own, markers)? }
         }
         Assignment::Add(_) | Assignment::Subtract(_) if !cql_type.is_collection() => {
             return match (cql_type, assignment) {

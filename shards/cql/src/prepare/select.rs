@@ -5,7 +5,7 @@ use crate::ast;
 use crate::java_order::{bytes_hash, in_hash_order};
 use crate::literal::{Markers, Receiver, Scope, prepare_term};
 use crate::names::column;
-use crate::plan::{MaskedSelect, Plan, Prepared, Select, Term};
+use crate::plan::{MaskedPlan, Plan, Prepared, Select, Term};
 use crate::restrictions::{NEEDS_FILTERING, Purpose, Restrictions, SelectedRows};
 use crate::selection::{self, Selection, Shown};
 use model::schema::Layout;
@@ -95,8 +95,9 @@ pub(crate) fn prepare_select(
     };
     let masked = match masked.transpose()? {
         Some(Selection { fetched: selection, plain, aggregate, projection, .. }) => {
-            let select = Select { selection, plain, aggregate, projection, ..plan.clone() };
-            Some(Box::new(MaskedSelect { select, restricted }))
+            let shown = Select { selection, plain, aggregate, projection, ..plan.clone() };
+            let (table, plan) = (scope.table.clone(), Plan::Select(shown));
+            Some(Box::new(MaskedPlan { plan, table, restricted, referenced: Vec::new() }))
         }
         None => None,
     };

@@ -9,7 +9,7 @@ use crate::shard_state::Shard;
 use cql::guardrails::{Guardrails, Threshold, ensure};
 use cql::plan::{
     Batch, Choice, ClusteringRestriction, ColumnChange, Modify, Operation, PartitionRestriction, Plan, Prepared,
-    Select, Term, Value,
+    Returning, Select, Term, Transaction, Value,
 };
 use model::schema::is_system_keyspace;
 use model::value::{self, BoundValue};
@@ -46,6 +46,7 @@ pub(super) fn check(
                 write(shard, modify, values, parameters, &mut told)?;
             }
         }
+        Plan::Transaction(plan) => transaction(shard, plan, values, parameters, &mut told)?,
         Plan::Truncate(table) if !is_exempt(table) => {
             let Some(guardrails) = shard.guardrails_of(table) else { return Ok(told) };
             ensure(
@@ -57,6 +58,36 @@ pub(super) fn check(
         Plan::Truncate(_) | Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) | Plan::Access(_) => {}
     }
     Ok(told)
+}
+
+/// Checks the reads and changes of a transaction. What is read is not checked again where it is written.
+fn transaction(
+    shard: &Shard,
+    plan: &Transaction,
+    values: &Values<'_>,
+    parameters: &QueryParameters<'_>,
+    told: &mut Vec<String>,
+) -> Result<(), Failure> {
+    let mut bound: Vec<BoundValue<'_>> = values.bound.iter().copied().collect();
+    bound.resize(plan.markers + plan.references.len(), BoundValue::Unset);
+    let unset = Values::in_order(&bound);
+    if let Some(guardrails) = shard.guardrails_of(&plan.table) {
+        let asking = Asking { shard, guardrails, values, row_bytes: Cell::new(0) };
+        let returned = plan.returning.iter().filter_map(|returning| match returning {
+            Returning::Select(select) => Some(select),
+            Returning::References(_) => None,
+        });
+        for select in plan.lets.iter().map(|assignment| &assignment.select).chain(returned) {
+            asking.select(select, parameters, told)?;
+        }
+    }
+    for modify in &plan.updates {
+        match modify.json {
+            Some(_) => write(shard, modify, values, parameters, told)?,
+            None => write(shard, modify, &unset, parameters, told)?,
+        }
+    }
+    Ok(())
 }
 
 /// Checks one change and adds client warnings to `told`.

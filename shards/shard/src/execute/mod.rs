@@ -3,8 +3,8 @@
 //! 1. `planning` gives the plan of a QUERY's text or of an EXECUTE's id.
 //! 2. The request's values are matched with the plan's markers ([`values`]).
 //! 3. The session's role must have the permissions that the plan needs ([`access`]).
-//! 4. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`]) by this core as
-//!    coordinator, DDL and TRUNCATE by shard 0.
+//! 4. The plan is run: reads ([`select`]) and writes ([`write`](mod@write), [`conditional`], [`transaction`]) by this
+//!    core as coordinator, DDL and TRUNCATE by shard 0.
 
 pub(crate) mod access;
 pub(crate) mod conditional;
@@ -12,6 +12,7 @@ mod guardrail_checks;
 mod paging;
 mod select;
 mod tablet_routes;
+pub(crate) mod transaction;
 mod values;
 pub(crate) mod write;
 
@@ -105,6 +106,7 @@ async fn run(
             warnings.extend(answer.warnings);
             answer.response
         }
+        Plan::Transaction(plan) => Box::pin(transaction::run(shard, statement, plan, values, parameters, bill)).await?,
         Plan::Truncate(table) if table.is_virtual() => {
             virtual_tables::truncate(table)?;
             Response::Void

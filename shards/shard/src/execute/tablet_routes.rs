@@ -24,6 +24,7 @@ pub(super) fn to_tell(shard: &Shard, prepared: &Prepared, bound: &[BoundValue<'_
     let table = match &prepared.plan {
         Plan::Select(select) => &select.table,
         Plan::Modify(modify) => &modify.table,
+        Plan::Transaction(transaction) => &transaction.table,
         _ => return None,
     };
     let placement = shard.placement();

@@ -6,11 +6,11 @@ use crate::paxos::{Acceptance, Promise, Proposal, Update};
 use crate::rows::block::{RowBlock, RowPlaces};
 use crate::rows::filter::RowFilter;
 use cluster::plan::CasPlan;
-use cql::plan::{Modify, Selector};
+use cql::plan::{Modify, Selector, Transaction};
 use engine::index::IndexLookup;
 use model::digest::Digest;
 use model::fragment_block::FragmentBlock;
-use model::query::{ReadCommand, ReadEnd, Resume};
+use model::query::{ReadCommand, ReadEnd, Resume, Slice};
 use model::value::BoundValue;
 use model::{ColumnId, DecoratedKey, Failure, Table, TableId};
 use std::collections::BTreeMap;
@@ -203,6 +203,37 @@ pub struct ConditionalRequest {
     pub(crate) timeout: Duration,
     /// The read that the conditions need, if replicas on other nodes may answer it together with their promises.
     pub(crate) read: Option<ReadCommand>,
+    /// For a transaction: what it reads, and what its changes depend on.
+    pub(crate) transaction: Option<Box<TransactionRequest>>,
+}
+
+/// A transaction with its values. Its changes are the statements of the request that it belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct TransactionRequest {
+    pub(crate) plan: Arc<Transaction>,
+    /// The values of the markers.
+    pub(crate) bound: Vec<OwnedBound>,
+    /// The rows of each LET assignment, then those of the SELECT, then those that changes add to.
+    pub(crate) reads: Vec<RowsRead>,
+    /// For each change: the read of the row that it adds to.
+    pub(crate) added: Vec<Option<usize>>,
+    /// The static columns whose values are used.
+    pub(crate) statics: Arc<[ColumnId]>,
+}
+
+/// Some rows of the partition of a transaction.
+#[derive(Clone, Debug)]
+pub(crate) struct RowsRead {
+    /// Where they are, in the table's order.
+    pub(crate) slices: Arc<[Slice]>,
+    /// The limit; [`u64::MAX`] without one.
+    pub(crate) rows_max: u64,
+    /// The columns that are used.
+    pub(crate) selection: Arc<[Selector]>,
+    /// Whether a partition that has only static content gives a row.
+    pub(crate) static_rows: bool,
+    /// Whether at most one row is named, by its whole clustering.
+    pub(crate) names_row: bool,
 }
 
 /// One statement of a conditional change with its values.

@@ -145,6 +145,16 @@ impl<'a> RowBlockSink<'a> {
         self.block.bytes = room;
     }
 
+    /// How many rows were taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Bytes of the rows that were taken.
+    pub(crate) fn bytes(&self) -> usize {
+        self.block.bytes.len()
+    }
+
     /// Live rows and tombstones that the read met so far.
     pub(crate) fn scanned(&self) -> ScanCounts {
         self.scanned

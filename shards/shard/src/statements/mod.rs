@@ -43,7 +43,7 @@ pub(crate) struct Statement {
     pub(crate) masked: Option<Box<MaskedStatement>>,
 }
 
-/// A SELECT as it is for those who may not see what is masked.
+/// A SELECT or a transaction as it is for those who may not see what is masked.
 pub(crate) struct MaskedStatement {
     pub(crate) statement: Statement,
     /// The table and what it is a part of.
@@ -51,6 +51,8 @@ pub(crate) struct MaskedStatement {
     /// Cassandra's words for who may not restrict masked columns and where, but for the user; `None` if the statement
     /// restricts none.
     pub(crate) refusal: Option<Box<str>>,
+    /// The words for who may not use masked values in a transaction, but for the user; `None` if it uses none.
+    pub(crate) hidden: Option<Box<str>>,
 }
 
 impl Statement {
@@ -84,7 +86,7 @@ impl Statement {
     /// Lets those who may not see what is masked run what the plan has for them instead.
     pub(crate) fn apply_masks(&mut self) {
         let Some(masked) = &self.prepared.masked else { return };
-        let table = &masked.select.table;
+        let table = &masked.table;
         let chain = Resource::Table(table.keyspace.clone(), table.name.clone()).chain().into();
         let refusal = (!masked.restricted.is_empty()).then(|| {
             format!(
@@ -93,9 +95,21 @@ impl Statement {
                 masked.restricted.join(", ")
             )
         });
-        let prepared = Prepared { plan: Plan::Select(masked.select.clone()), masked: None, ..(*self.prepared).clone() };
+        let hidden = (!masked.referenced.is_empty()).then(|| {
+            format!(
+                "has no UNMASK permission on table {}, cannot reference masked columns [{}] in a transaction",
+                table.full_name(),
+                masked.referenced.join(", ")
+            )
+        });
+        let prepared = Prepared { plan: masked.plan.clone(), masked: None, ..(*self.prepared).clone() };
         let statement = Statement::new(prepared, self.keyspace.as_deref(), &self.text);
-        self.masked = Some(Box::new(MaskedStatement { statement, chain, refusal: refusal.map(String::into) }));
+        self.masked = Some(Box::new(MaskedStatement {
+            statement,
+            chain,
+            refusal: refusal.map(String::into),
+            hidden: hidden.map(String::into),
+        }));
     }
 
     /// Whether a text planned in `keyspace` would get this plan.
@@ -105,7 +119,7 @@ impl Statement {
 
     /// Whether the plan is worth caching by its text: reads, writes and batches are, definitions are not.
     pub(crate) fn is_read_or_write(&self) -> bool {
-        matches!(self.prepared.plan, Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_))
+        matches!(self.prepared.plan, Plan::Select(_) | Plan::Modify(_) | Plan::Batch(_) | Plan::Transaction(_))
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -158,6 +172,7 @@ pub(crate) fn tables_of(plan: &Plan) -> Vec<&Arc<Table>> {
         Plan::Select(select) => vec![&select.table],
         Plan::Modify(modify) => vec![&modify.table],
         Plan::Batch(batch) => batch.statements.iter().map(|modify| &modify.table).collect(),
+        Plan::Transaction(transaction) => vec![&transaction.table],
         Plan::Truncate(table) => vec![table],
         Plan::Use(_) | Plan::Define(_) | Plan::Describe(_) | Plan::Access(_) => Vec::new(),
     }

@@ -62,6 +62,7 @@ pub(crate) async fn finish(
         now_in_seconds: 0,
         timeout: terms.timeout,
         read: None,
+        transaction: None,
     };
     let topology = placement.keyspace().topology();
     let decided = coordinate(shard, topology, request, nothing).await;

@@ -110,6 +110,11 @@ fn decide(shard: &Shard, session: &Session, entry: &Entry, statement: &Statement
             return Err(unauthorized(format!("User {} {refusal}", user.name)));
         }
     }
+    if let Some(MaskedStatement { chain, hidden: Some(hidden), .. }) = statement.masked.as_deref()
+        && !entry.grants.may(Permission::Unmask, chain)
+    {
+        return Err(unauthorized(format!("User {} {hidden}", user.name)));
+    }
     match &statement.prepared.plan {
         Plan::Define(define) => match required_by_definition(define, &shard.schema_ref()) {
             Some(required) => ensure(user, entry, &required),

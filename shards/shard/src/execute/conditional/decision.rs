@@ -14,8 +14,9 @@ use super::conditions::{Asked, Found, Wanted, comparable_of};
 use crate::coordinator::asked_replica::AskedReplica;
 use crate::coordinator::row_source::RowSource;
 use crate::execute::conditional::sums;
+use crate::execute::transaction;
 use crate::execute::values::binding::Values;
-use crate::execute::write::mutations::Mutations;
+use crate::execute::write::mutations::{Mutations, named_row};
 use crate::messages::data::{
     ConditionalRequest, ConditionalStatement, Decision, ListChange, ReadRequest, WriteTimes, borrowed,
 };
@@ -41,6 +42,10 @@ pub(crate) async fn decide(
     timestamp: i64,
     source: &RowSource,
 ) -> Result<(Option<Update>, Decision), Failure> {
+    if let Some(transaction) = &request.transaction {
+        let decided = transaction::decision::decide(shard, request, transaction, key, timestamp, source);
+        return Box::pin(decided).await;
+    }
     if request.statements.is_empty() {
         return Ok((None, Decision::unchanged()));
     }
@@ -54,7 +59,15 @@ pub(crate) async fn decide(
     let mut mutations = Mutations::of_batch();
     for (ConditionalStatement { modify, .. }, bound) in request.statements.iter().zip(&bound) {
         let values = Values::in_order(bound);
-        let modify = &*sums::summed(shard, &asked, &found, modify, &values)?;
+        let row = named_row(shard, modify, &values)?.map(|row| comparable_of(&request.table, &row));
+        let existing = |is_row: bool, column| {
+            let row = match is_row {
+                true => found.iter().find(|found| row.is_some() && found.place == row),
+                false => found.first(),
+            };
+            row.and_then(|row| asked.value(row, column)).map(<[u8]>::to_vec)
+        };
+        let modify = &*sums::summed(shard, modify, &values, &existing)?;
         if modify.reads() {
             let change = ListChange::new(modify, &values, &request.key, when);
             let lists = source.lists(shard, &change.reads(shard)?).await?;
@@ -145,15 +158,7 @@ async fn read(
     if let (0, Some(spare)) = (reply.block.rows, sink.spare) {
         reply.block = spare.finish(ReadEnd::Exhausted).block;
     }
-    let mut tombstones = shard.config().tombstones.fail;
-    if matches!(table.keyspace.as_str(), "system" | "system_schema") {
-        tombstones = u64::MAX;
-    }
-    if reply.scanned.dead > tombstones {
-        let placement = shard.placement_of(table)?;
-        let asked = AskedReplica::of_partition(&placement, request.plan.serial(), key)?;
-        return Err(asked.met_too_many_tombstones(placement.keyspace().topology()));
-    }
+    check_tombstones(shard, request, key, reply.scanned.dead)?;
     let block = reply.block;
     let mut values = cells_of(&block.bytes).map(|value| value.map(<[u8]>::to_vec));
     let mut found = Vec::with_capacity(block.rows as usize);
@@ -171,6 +176,23 @@ async fn read(
         found.push(Found { place, values });
     }
     Ok(found)
+}
+
+/// Fails if a read of the partition met too many tombstones.
+pub(crate) fn check_tombstones(
+    shard: &Shard,
+    request: &ConditionalRequest,
+    key: &DecoratedKey,
+    dead: u64,
+) -> Result<(), Failure> {
+    let table = &*request.table;
+    let is_exempt = matches!(table.keyspace.as_str(), "system" | "system_schema");
+    if is_exempt || dead <= shard.config().tombstones.fail {
+        return Ok(());
+    }
+    let placement = shard.placement_of(table)?;
+    let asked = AskedReplica::of_partition(&placement, request.plan.serial(), key)?;
+    Err(asked.met_too_many_tombstones(placement.keyspace().topology()))
 }
 
 /// A sink for the rows that exist as far as the columns read can tell: if no regular column is read, only rows with a

@@ -8,7 +8,7 @@
 
 mod conditions;
 pub(crate) mod decision;
-mod sums;
+pub(super) mod sums;
 
 use crate::coordinator::cas::{self, finishing};
 use crate::coordinator::throttle::{Bill, admit_decision};
@@ -163,6 +163,7 @@ async fn decide(
         now_in_seconds,
         timeout,
         read: None,
+        transaction: None,
     };
     let topology = placement.keyspace().topology();
     if request.plan.only().is_none_or(|replica| replica.node != topology.here()) {
@@ -174,7 +175,7 @@ async fn decide(
 }
 
 /// The plan of a change of the partition `key`, decided at the level `serial` and written at the level `commit`.
-fn plan_change(
+pub(super) fn plan_change(
     shard: &Shard,
     placement: &TablePlacement,
     key: &[u8],
@@ -309,7 +310,7 @@ fn is_in(choice: &Choice) -> bool {
 }
 
 /// A statement with its own copy of the values and with its functions evaluated.
-fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<ConditionalStatement, Failure> {
+pub(super) fn part(shard: &Shard, modify: &Modify, values: &Values<'_>) -> Result<ConditionalStatement, Failure> {
     let bound = match &modify.json {
         None => owned(&values.bound),
         Some(insert) => {

@@ -1,38 +1,34 @@
 //! `c = c + x` for numbers and texts in conditional changes: the current value is known and cannot change during the
 //! round, so the sum is set as an ordinary value.
 
-use super::conditions::{Asked, Found, comparable_of};
 use crate::execute::values::binding::Values;
-use crate::execute::write::mutations::named_row;
 use crate::shard_state::Shard;
 use cql::plan::{ColumnChange, Modify, Operation, Term, Value};
 use model::{ColumnId, CqlType, Failure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// A statement with its additions replaced by the sums.
-pub(super) fn summed<'m>(
+/// A statement with its additions replaced by the sums. `existing` gives the current value of a column, in the row that
+/// the statement names if the first argument is true, else in the static row.
+pub(in crate::execute) fn summed<'m>(
     shard: &Shard,
-    asked: &Asked<'_>,
-    found: &[Found],
     modify: &'m Modify,
     values: &Values<'_>,
+    existing: &dyn Fn(bool, ColumnId) -> Option<Vec<u8>>,
 ) -> Result<Cow<'m, Modify>, Failure> {
     if !modify.operations.iter().chain(&modify.statics).any(Operation::increases) {
         return Ok(Cow::Borrowed(modify));
     }
-    let place = named_row(shard, modify, values)?.map(|row| comparable_of(&modify.table, &row));
-    let row = found.iter().find(|row| place.is_some() && row.place == place);
     let mut modify = modify.clone();
     let table = modify.table.clone();
     let type_of = |id: ColumnId| table.column_by_id(id).map_or(CqlType::Blob, |column| column.cql_type.clone());
-    for (operations, row) in [(&mut modify.operations, row), (&mut modify.statics, found.first())] {
+    for (operations, is_row) in [(&mut modify.operations, true), (&mut modify.statics, false)] {
         let mut sums: BTreeMap<ColumnId, Option<Vec<u8>>> = BTreeMap::new();
         for operation in operations.iter() {
             let ColumnChange::Increase { sum, by } = &operation.change else { continue };
             let there = match sums.remove(&operation.column) {
                 Some(sum) => sum,
-                None => row.and_then(|row| asked.value(row, operation.column)).map(<[u8]>::to_vec),
+                None => existing(is_row, operation.column),
             };
             let result = match (there, values.evaluate(shard, by, &type_of(operation.column))?) {
                 (_, Value::Null) => return Err(Failure::invalid("Invalid null value for an addition")),

@@ -279,7 +279,12 @@ fn resume_of(
 }
 
 /// The rows of a block with the projection applied.
-fn projected(shard: &Shard, select: &Select, block: RowBlock, values: &Values<'_>) -> Result<RowBlock, Failure> {
+pub(super) fn projected(
+    shard: &Shard,
+    select: &Select,
+    block: RowBlock,
+    values: &Values<'_>,
+) -> Result<RowBlock, Failure> {
     match &select.projection {
         Some(projection) => projection::rows(shard, projection, select.selection.len(), block, values),
         None => Ok(block),
@@ -390,7 +395,7 @@ fn stored_row_keys(select: &Select, target: &Target) -> Result<Vec<DecoratedKey>
 }
 
 /// LIMIT or PER PARTITION LIMIT; [`u64::MAX`] without one.
-fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u64, Failure> {
+pub(super) fn limit_of(shard: &Shard, term: Option<&Term>, values: &Values<'_>) -> Result<u64, Failure> {
     let Some(term) = term else { return Ok(u64::MAX) };
     match values.evaluate(shard, term, &CqlType::Int)? {
         Value::Unset => Ok(u64::MAX),
