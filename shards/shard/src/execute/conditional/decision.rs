@@ -59,7 +59,8 @@ pub(crate) async fn decide(
     let mut mutations = Mutations::of_batch();
     for (ConditionalStatement { modify, .. }, bound) in request.statements.iter().zip(&bound) {
         let values = Values::in_order(bound);
-        let row = named_row(shard, modify, &values)?.map(|row| comparable_of(&request.table, &row));
+        let row = if sums::adds(modify) { named_row(shard, modify, &values)? } else { None };
+        let row = row.map(|row| comparable_of(&request.table, &row));
         let existing = |is_row: bool, column| {
             let row = match is_row {
                 true => found.iter().find(|found| row.is_some() && found.place == row),

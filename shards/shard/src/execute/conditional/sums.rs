@@ -8,6 +8,11 @@ use model::{ColumnId, CqlType, Failure};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+/// Whether a statement adds to what is there.
+pub(super) fn adds(modify: &Modify) -> bool {
+    modify.operations.iter().chain(&modify.statics).any(Operation::increases)
+}
+
 /// A statement with its additions replaced by the sums. `existing` gives the current value of a column, in the row that
 /// the statement names if the first argument is true, else in the static row.
 pub(in crate::execute) fn summed<'m>(
@@ -16,7 +21,7 @@ pub(in crate::execute) fn summed<'m>(
     values: &Values<'_>,
     existing: &dyn Fn(bool, ColumnId) -> Option<Vec<u8>>,
 ) -> Result<Cow<'m, Modify>, Failure> {
-    if !modify.operations.iter().chain(&modify.statics).any(Operation::increases) {
+    if !adds(modify) {
         return Ok(Cow::Borrowed(modify));
     }
     let mut modify = modify.clone();
