@@ -32,6 +32,9 @@ const REPLICA_REPLACEMENT_AFTER: Duration = Duration::from_secs(600);
 /// `physical_partition_throughput` unless the configuration says otherwise, request units a second.
 const PHYSICAL_PARTITION_THROUGHPUT: u32 = 10_000;
 
+/// `hot_partition_reads_per_second` unless the configuration says otherwise.
+const HOT_PARTITION_READS_PER_SECOND: u32 = 1_000;
+
 /// Which node a new one replaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplaceAddress {
@@ -168,6 +171,10 @@ pub struct Config {
     pub replica_replacement_after: Duration,
     /// `physical_partition_throughput`: request units a second of a tablet above which it is split; above 0.
     pub physical_partition_throughput: u32,
+    /// `hot_partition_relief`: whether reads of hot partitions are joined and spread over the replicas.
+    pub hot_partition_relief: bool,
+    /// `hot_partition_reads_per_second`: reads of a partition by one core from which on it is hot; above 0.
+    pub hot_partition_reads_per_second: u32,
     /// `compaction_throughput`: bytes per second that compactions of the node may read; 0: no limit.
     pub compaction_bytes_per_second: u64,
     /// Every option with its value, as `system_views.settings` shows them.
@@ -349,6 +356,8 @@ impl Default for Config {
             physical_partition_size: PHYSICAL_PARTITION_SIZE,
             replica_replacement_after: REPLICA_REPLACEMENT_AFTER,
             physical_partition_throughput: PHYSICAL_PARTITION_THROUGHPUT,
+            hot_partition_relief: true,
+            hot_partition_reads_per_second: HOT_PARTITION_READS_PER_SECOND,
             compaction_bytes_per_second: 64 << 20,
             settings: Arc::default(),
         }

@@ -25,6 +25,8 @@ mod handing_out;
 mod healing;
 #[path = "cluster/hints.rs"]
 mod hints;
+#[path = "cluster/hot_partitions.rs"]
+mod hot_partitions;
 #[path = "cluster/incremental_repair.rs"]
 mod incremental_repair;
 #[path = "cluster/read_repair.rs"]

@@ -438,6 +438,10 @@ impl Given {
             physical_partition_throughput: {
                 self.physical_partition_throughput()?.unwrap_or(default.physical_partition_throughput)
             },
+            hot_partition_relief: self.flag("hot_partition_relief")?.unwrap_or(default.hot_partition_relief),
+            hot_partition_reads_per_second: {
+                self.hot_partition_reads_per_second()?.unwrap_or(default.hot_partition_reads_per_second)
+            },
             compaction_bytes_per_second: {
                 self.rate("compaction_throughput")?.unwrap_or(default.compaction_bytes_per_second)
             },

@@ -1,4 +1,4 @@
-//! Options of tables that are cut into tablets.
+//! Options of tables that are cut into tablets, and of hot partitions.
 
 use super::given::Given;
 use super::{ConfigError, error};
@@ -15,6 +15,9 @@ const REPLACEMENT_MIN: Duration = Duration::from_secs(30);
 /// The lowest and the highest throughput at which tablets are split, request units a second.
 const THROUGHPUTS: (u64, u64) = (10, 1_000_000_000);
 
+/// The lowest and the highest rate from which on a partition is hot, reads a second.
+const HOT_READS: (u64, u64) = (1, 1_000_000);
+
 impl Given {
     pub(super) fn replica_replacement_after(&self) -> Result<Option<Duration>, ConfigError> {
         match self.duration("replica_replacement_after")? {
@@ -29,6 +32,11 @@ impl Given {
     pub(super) fn physical_partition_throughput(&self) -> Result<Option<u32>, ConfigError> {
         let units = self.number("physical_partition_throughput", THROUGHPUTS.0, THROUGHPUTS.1)?;
         Ok(units.map(|units| u32::try_from(units).unwrap_or(u32::MAX)))
+    }
+
+    pub(super) fn hot_partition_reads_per_second(&self) -> Result<Option<u32>, ConfigError> {
+        let reads = self.number("hot_partition_reads_per_second", HOT_READS.0, HOT_READS.1)?;
+        Ok(reads.map(|reads| u32::try_from(reads).unwrap_or(u32::MAX)))
     }
 
     pub(super) fn physical_partition_size(&self) -> Result<Option<u64>, ConfigError> {
@@ -61,6 +69,17 @@ mod tests {
         assert_eq!(size("physical_partition_size: 30GiB").ok(), Some(30 << 30));
         assert!(size("physical_partition_size: 65535B").is_err());
         assert!(size("physical_partition_size: 32212254721B").is_err());
+    }
+
+    #[test]
+    fn the_rate_of_a_hot_partition_is_bounded() {
+        let rate = |text: &str| Config::read(text, &[]).map(|read| read.node.hot_partition_reads_per_second);
+        assert_eq!(rate("").ok(), Some(1_000));
+        assert_eq!(rate("hot_partition_reads_per_second: 1").ok(), Some(1));
+        assert!(rate("hot_partition_reads_per_second: 0").is_err());
+        assert!(rate("hot_partition_reads_per_second: 1000001").is_err());
+        let relief = |text: &str| Config::read(text, &[]).map(|read| read.node.hot_partition_relief);
+        assert_eq!((relief("").ok(), relief("hot_partition_relief: false").ok()), (Some(true), Some(false)));
     }
 
     #[test]

@@ -337,6 +337,10 @@ impl Gathered {
         self.by_shard(encoder, differed, |metrics| metrics.digests_differed)?;
         let speculated = counter("helenus_reads_speculated", "Reads that asked one more replica as answers were late");
         self.by_shard(encoder, speculated, |metrics| metrics.reads_speculated)?;
+        let joined = counter("helenus_reads_joined", "Reads of hot partitions that were answered by an equal one");
+        self.by_shard(encoder, joined, |metrics| metrics.reads_joined)?;
+        let spread = counter("helenus_reads_spread", "Reads of hot partitions that asked others than the nearest");
+        self.by_shard(encoder, spread, |metrics| metrics.reads_spread)?;
         let calls = counter("helenus_calls", "Requests to other shards");
         self.by_shard(encoder, calls, |metrics| metrics.calls)?;
         let waiting = gauge("helenus_calls_waiting", "Requests to other shards that are not answered yet");

@@ -125,6 +125,9 @@ const TABLET_SIZE: &str = "physical_partition_size=64KiB";
 /// is.
 const REPLACEMENT: &str = "replica_replacement_after=30s";
 
+/// Every partition is hot that a core reads: its equal reads are joined, the others spread over the replicas.
+const HOT: &str = "hot_partition_reads_per_second=1";
+
 fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> ReplicatedReport {
     let mut cluster = Cluster::new(seed);
     let (is_elastic, by_tablets) = (changes != Changes::None, changes == Changes::RingAndTablets);
@@ -134,6 +137,9 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> Rep
     cluster.centres = if cluster.rng.below(4) == 0 && !is_elastic { DataCentres::Two } else { DataCentres::One };
     if planted == Some(Planted::NoHints) {
         cluster.options.push("hinted_handoff_enabled=false".to_owned());
+    }
+    if seed % 2 == 0 && planted.is_none() {
+        cluster.options.push(HOT.to_owned());
     }
     let holds_hints_back = cluster.rng.below(3) == 0 || planted == Some(Planted::LateHints);
     let is_managed = by_tablets && seed % 3 == 1;

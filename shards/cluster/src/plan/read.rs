@@ -2,7 +2,8 @@
 //! asked, one for rows, the others for digests of them.
 //!
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others; those of a data centre
-//!    that have been slow come after its others ([`crate::topology::latency`]).
+//!    that have been slow come after its others ([`crate::topology::latency`]). Reads of a hot partition take turns
+//!    among those of the data centre instead ([`Turn`]).
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
 //!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
@@ -39,6 +40,17 @@ pub enum NextRead {
     Fail(Failure),
 }
 
+/// Which replica a read of a hot partition asks first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Turn {
+    /// Counts up from read to read of the partition. Replicas of this data centre that have not been slow are asked in
+    /// the order of the ring, beginning with the one at this number modulo how many they are.
+    pub number: usize,
+    /// The core that coordinates the read. If it has a replica itself, that one is asked first nevertheless: to answer
+    /// costs this core less than to ask.
+    pub core: u16,
+}
+
 /// The read of one partition.
 #[derive(Clone, Debug)]
 pub struct PartitionReadPlan {
@@ -61,6 +73,21 @@ impl PartitionReadPlan {
         PartitionReadPlan::required(replicas.keyspace().levels().required_by_read(level), replicas, live)
     }
 
+    /// As [`PartitionReadPlan::new`], but the replicas are asked by `turn`.
+    pub fn spread(
+        level: Consistency,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+        turn: Turn,
+    ) -> Result<PartitionReadPlan, Failure> {
+        let requirement = replicas.keyspace().levels().required_by_read(level);
+        let asked = match OnlyReplica::of(requirement, replicas, live) {
+            Some(only) => Asked::Only(only),
+            None => Asked::Several(Box::new(Reads::new(requirement, replicas, live, Some(turn))?)),
+        };
+        Ok(PartitionReadPlan { asked })
+    }
+
     /// A read that needs what is required. Fails as [`PartitionReadPlan::new`] does.
     #[inline]
     pub(super) fn required(
@@ -70,7 +97,7 @@ impl PartitionReadPlan {
     ) -> Result<PartitionReadPlan, Failure> {
         let asked = match OnlyReplica::of(requirement, replicas, live) {
             Some(only) => Asked::Only(only),
-            None => Asked::Several(Box::new(Reads::new(requirement, replicas, live)?)),
+            None => Asked::Several(Box::new(Reads::new(requirement, replicas, live, None)?)),
         };
         Ok(PartitionReadPlan { asked })
     }
@@ -194,13 +221,18 @@ struct Reads {
 
 impl Reads {
     /// Chooses the replicas to ask, and counts them as asked. Fails as Unavailable if too few are alive.
-    fn new(requirement: Requirement, replicas: Replicas<'_>, live: &LiveNodes) -> Result<Reads, Failure> {
+    fn new(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+        turn: Option<Turn>,
+    ) -> Result<Reads, Failure> {
         let mut tally = Tally::new(requirement, replicas, live)?;
         match tally.members().len() {
             1 => {
                 tally.ask(0);
             }
-            _ => ask_nearest(&mut tally, replicas),
+            _ => ask_first(&mut tally, replicas, turn),
         }
         Ok(Reads::of(tally))
     }
@@ -314,18 +346,31 @@ impl Reads {
     }
 }
 
-/// Counts the nearest replicas as asked, as many as the level needs.
+/// Counts replicas as asked, as many as the level needs: the nearest, or those whose turn it is.
 #[cold]
-fn ask_nearest(tally: &mut Tally, replicas: Replicas<'_>) {
+fn ask_first(tally: &mut Tally, replicas: Replicas<'_>, turn: Option<Turn>) {
     let topology = replicas.keyspace().topology();
     let (here, center) = (topology.here(), topology.data_center_of(topology.here()));
     let requirement = tally.requirement();
     // Only replicas whose answers count are asked.
     tally.retain(|member| requirement.counts(member.data_center));
-    tally.sort_by_key(|member| {
-        let node = member.replica.node;
-        (member.data_center != center, topology.latencies().is_slow(node), node != here)
-    });
+    let comes_later =
+        |member: &Member| (member.data_center != center, topology.latencies().is_slow(member.replica.node));
+    match turn {
+        None => tally.sort_by_key(|member| (comes_later(member), member.replica.node != here)),
+        Some(turn) => {
+            let own = Replica { node: here, shard: turn.core };
+            let others = tally.members().iter().filter(|member| member.replica != own);
+            let eligible = others.filter(|member| comes_later(member) == (false, false));
+            let eligible: SmallVec<[Replica; 4]> = eligible.map(|member| member.replica).collect();
+            tally.sort_by_key(|member| {
+                let place = eligible.iter().position(|replica| *replica == member.replica);
+                let count = eligible.len();
+                let waits = place.map(|place| (place + count - turn.number % count) % count);
+                (comes_later(member), member.replica != own, waits)
+            });
+        }
+    }
     let nearest: Vec<usize> = match requirement.scope {
         Scope::All | Scope::Local => (0..tally.members().len()).take(requirement.block_for as usize).collect(),
         Scope::Each => {

@@ -26,7 +26,13 @@ fn run(seed: u64) {
     let by_hand = by_hand(class, &options, level);
     let alive: BTreeSet<NodeIndex> =
         replicas.natural().map(|replica| replica.node).filter(|node| live.contains(*node)).collect();
-    let plan = PartitionReadPlan::new(level, replicas, &live);
+    let plan = match below(2) {
+        0 => PartitionReadPlan::new(level, replicas, &live),
+        _ => {
+            let turn = Turn { number: below(9) as usize, core: below(2) as u16 };
+            PartitionReadPlan::spread(level, replicas, &live, turn)
+        }
+    };
     if !by_hand.is_met(&topology, &alive) {
         assert_eq!(plan.expect_err("too few are alive").code, ErrorCode::Unavailable, "seed {seed}");
         return;
@@ -117,6 +123,54 @@ fn the_nearest_replicas_are_asked() {
     assert_eq!(asked(Consistency::Quorum), digests(&[1, 2]));
     assert_eq!(asked(Consistency::EachQuorum), digests(&[1, 3, 4]));
     assert_eq!(asked(Consistency::All), digests(&[1, 2, 3, 4]));
+}
+
+#[test]
+fn reads_of_a_hot_partition_take_turns() {
+    let nodes: [(&str, &str, &[i64]); 6] = [
+        ("dc1", "r1", &[40]),
+        ("dc1", "r1", &[10]),
+        ("dc1", "r1", &[20]),
+        ("dc2", "r1", &[5]),
+        ("dc2", "r1", &[15]),
+        ("dc1", "r1", &[30]),
+    ];
+    let mut topology = crate::topology::tests::topology(&nodes, 2);
+    topology.measure_latencies(crate::topology::latency::DynamicSnitch::default());
+    let topology = std::rc::Rc::new(topology);
+    let table = placed(&topology, "NetworkTopologyStrategy", &[("dc1", "3"), ("dc2", "2")]);
+    let live = LiveNodes::of(&topology, |_| true);
+    let asked_of = |token: i64, live: &LiveNodes, level, core, number| -> Vec<u16> {
+        let replicas = table.replicas(Token(token), &[]);
+        let plan = PartitionReadPlan::spread(level, replicas, live, Turn { number, core }).expect("alive");
+        let asked: Vec<(Replica, Form)> = plan.targets().collect();
+        assert_eq!(asked.iter().filter(|(_, form)| *form == Form::Rows).count(), 1);
+        asked.iter().map(|(replica, _)| replica.node.0).collect()
+    };
+    let turns = |token, live: &LiveNodes, level, core| -> Vec<Vec<u16>> {
+        (0..4).map(|number| asked_of(token, live, level, core, number)).collect()
+    };
+    // Token 3 is on 1, 2 and 5, and on 3 and 4 of the other data centre; this node, 0, has none of it.
+    assert_eq!(turns(3, &live, Consistency::One, 0), [[1], [2], [5], [1]]);
+    assert_eq!(turns(3, &live, Consistency::Two, 0), [[1, 2], [2, 5], [5, 1], [1, 2]]);
+    assert_eq!(turns(3, &live, Consistency::LocalQuorum, 0), [[1, 2], [2, 5], [5, 1], [1, 2]]);
+    let without = LiveNodes::of(&topology, |node| node != NodeIndex(2));
+    assert_eq!(turns(3, &without, Consistency::LocalOne, 0), [[1], [5], [1], [5]], "one of them is down");
+    // Token 35 is on 0, 1 and 2: the core of this node that has it answers by itself, others ask for it in turn.
+    let own = table.replicas(Token(35), &[]).natural().find(|replica| replica.node.0 == 0).expect("it is here").shard;
+    assert_eq!(turns(35, &live, Consistency::One, own), [[0], [0], [0], [0]]);
+    assert_eq!(turns(35, &live, Consistency::One, 1 - own), [[0], [1], [2], [0]]);
+    assert_eq!(turns(35, &live, Consistency::LocalQuorum, own), [[0, 1], [0, 2], [0, 1], [0, 2]]);
+    // One that is slow is asked last.
+    let (fast, slow) = (std::time::Duration::from_millis(1), std::time::Duration::from_millis(80));
+    for round in 1..40 {
+        let now = std::time::Duration::from_millis(200 * round);
+        for (node, took) in [(1, fast), (2, slow), (5, fast)] {
+            topology.latencies().answered(NodeIndex(node), took, now);
+        }
+    }
+    assert!(topology.latencies().is_slow(NodeIndex(2)));
+    assert_eq!(turns(3, &live, Consistency::One, 0), [[1], [5], [1], [5]]);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::replica;
 use cluster::placement::{Replica, TablePlacement};
-use cluster::plan::{PartitionReadPlan, RangePiece};
+use cluster::plan::{PartitionReadPlan, RangePiece, Turn};
 use cluster::topology::Topology;
 use model::failure::FailureReason;
 use model::{Consistency, DecoratedKey, Failure, TokenRange};
@@ -30,6 +30,7 @@ pub(crate) fn pieces_of(
 }
 
 /// The replica that a partition is read from first, and the plan by which others are asked too, or in its place.
+#[derive(Clone)]
 pub(crate) struct AskedReplica {
     pub(crate) plan: PartitionReadPlan,
     /// The replica.
@@ -45,6 +46,19 @@ impl AskedReplica {
         key: &DecoratedKey,
     ) -> Result<AskedReplica, Failure> {
         let plan = plan_of(placement, level, key)?;
+        let (replica, _) = plan.targets().next().ok_or_else(no_replica)?;
+        Ok(AskedReplica { plan, replica })
+    }
+
+    /// The same of a hot partition, whose replicas are asked in turn.
+    pub(crate) fn in_turn(
+        placement: &TablePlacement,
+        level: Consistency,
+        key: &DecoratedKey,
+        turn: Turn,
+    ) -> Result<AskedReplica, Failure> {
+        let replicas = placement.replicas(key.token, &key.key);
+        let plan = PartitionReadPlan::spread(level, replicas, placement.live(), turn)?;
         let (replica, _) = plan.targets().next().ok_or_else(no_replica)?;
         Ok(AskedReplica { plan, replica })
     }

@@ -9,7 +9,9 @@
 //! 4. A request that exceeds its deadline fails with a timeout. The outcome of a write is then unknown, and the write
 //!    runs to its end.
 //!
-//! 5. A table whose throughput is limited admits a request before it is sent anywhere (`throttle`).
+//! 5. Equal reads of a partition that is read much are joined into one, and its reads spread over the replicas
+//!    (`hot_reads`).
+//! 6. A table whose throughput is limited admits a request before it is sent anywhere (`throttle`).
 //!
 //! Invariants: a request whose only replica is this core sends no message; each other replica that is asked costs one
 //! message and its answer.
@@ -25,6 +27,7 @@ pub(crate) mod counting;
 pub(crate) mod fragments;
 mod gathering;
 pub(crate) mod hints;
+mod hot_reads;
 mod index_candidates;
 pub(crate) mod read;
 mod read_repair;

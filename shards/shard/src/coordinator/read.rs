@@ -5,6 +5,7 @@
 
 use super::asked_replica::{AskedReplica, no_replica, pieces_of, too_many_tombstones};
 use super::comparing;
+use super::hot_reads;
 use super::remote::Asked;
 use super::too_many_calls;
 use crate::guards::filtering::FilteredRows;
@@ -246,9 +247,9 @@ pub(crate) enum KeyRead {
 
 /// A read of one partition that must wait.
 pub(crate) struct PendingRead {
-    request: ReadRequest,
-    asked: AskedReplica,
-    began: Instant,
+    pub(super) request: ReadRequest,
+    pub(super) asked: AskedReplica,
+    pub(super) began: Instant,
 }
 
 /// Reads one partition without awaiting if this core has it in memory; otherwise [`finish_key`] must do the rest.
@@ -294,6 +295,18 @@ async fn finish_key(shard: &Shard, plan: &ReadPlan, begun: KeyRead) -> Result<Re
         KeyRead::Done(reply) => return Ok(reply),
         KeyRead::Pending(pending) => pending,
     };
+    if let Some(partition) = hot_reads::partition_of(shard, plan, &pending) {
+        return boxed(|| hot_reads::read(shard, plan, partition, *pending)).await;
+    }
+    finish_alone(shard, plan, pending).await
+}
+
+/// Finishes a read by itself.
+pub(super) async fn finish_alone(
+    shard: &Shard,
+    plan: &ReadPlan,
+    pending: Box<PendingRead>,
+) -> Result<ReadReply, Failure> {
     if pending.asked.plan.has_choice() {
         let PendingRead { request, asked, began } = *pending;
         let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };

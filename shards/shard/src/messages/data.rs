@@ -49,7 +49,7 @@ pub struct ReadCall {
 }
 
 /// The result of a read.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct ReadReply {
     /// Rows in protocol form.
     pub block: RowBlock,

@@ -63,3 +63,18 @@ pub struct HotKey {
     /// Writing requests.
     pub writes: u64,
 }
+
+/// A partition that is read so often that its reads are relieved.
+#[derive(Clone, PartialEq, Debug)]
+pub struct RelievedPartition {
+    /// Its table.
+    pub table: TableId,
+    /// The key, serialised.
+    pub key: Box<[u8]>,
+    /// Reads a second that the core could not answer by itself at once, of the last whole second or so.
+    pub reads_per_second: f64,
+    /// Reads that were answered by an equal one, since the partition is hot.
+    pub reads_joined: u64,
+    /// Reads that have asked other replicas than the nearest, since the partition is hot.
+    pub reads_spread: u64,
+}

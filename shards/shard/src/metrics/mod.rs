@@ -20,7 +20,7 @@ pub(crate) mod running;
 pub(crate) mod sampling;
 mod shard_metrics;
 
-pub use charges::{Charges, HOT_SECONDS, HotKey, TableCharges};
+pub use charges::{Charges, HOT_SECONDS, HotKey, RelievedPartition, TableCharges};
 pub use cidrs::CidrLatency;
 pub use histogram::Distribution;
 pub use operations::{Latency, Operation};
@@ -225,6 +225,10 @@ pub(crate) struct Metrics {
     pub(crate) digests_differed: Counter,
     /// Reads that asked one more replica because answers were late.
     pub(crate) reads_speculated: Counter,
+    /// Reads of hot partitions that were answered by an equal one.
+    pub(crate) reads_joined: Counter,
+    /// Reads of hot partitions that have asked other replicas than the nearest.
+    pub(crate) reads_spread: Counter,
 }
 
 /// What repairs have found and done, by the numbers of their outcomes.

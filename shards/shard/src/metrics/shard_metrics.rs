@@ -1,6 +1,6 @@
 //! The metrics of a shard as a whole, collected on that shard when they are asked for.
 
-use super::charges::TableCharges;
+use super::charges::{RelievedPartition, TableCharges};
 use super::operations::{Latency, Operation};
 use crate::guards::alerts::{Alert, AlertKind};
 use crate::ports::{Activity, PeerTraffic, Served};
@@ -53,6 +53,10 @@ pub struct ShardMetrics {
     pub digests_differed: u64,
     /// Reads that asked one more replica because answers were late.
     pub reads_speculated: u64,
+    /// Reads of hot partitions that were answered by an equal one.
+    pub reads_joined: u64,
+    /// Reads of hot partitions that have asked other replicas than the nearest.
+    pub reads_spread: u64,
     /// Mutations that other nodes did not write in time, or at all.
     pub mutations_missed: u64,
     /// Logged batches that were applied again.
@@ -65,6 +69,8 @@ pub struct ShardMetrics {
     pub streams: StreamMetrics,
     /// What was charged for tables whose throughput is limited.
     pub charges: Vec<TableCharges>,
+    /// Partitions whose reads are relieved, by table and key.
+    pub relieved: Vec<RelievedPartition>,
     /// What is close to a limit, the newest first, and how often each kind was told of, as [`AlertKind::ALL`] has them.
     pub alerts: (Vec<Alert>, [u64; AlertKind::ALL.len()]),
 }

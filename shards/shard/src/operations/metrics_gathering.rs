@@ -134,6 +134,8 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
         damaged_sstables: (store.damaged_sstables().len() as u64, metrics.sstables_healed.get()),
         digests_differed: metrics.digests_differed.get(),
         reads_speculated: metrics.reads_speculated.get(),
+        reads_joined: metrics.reads_joined.get(),
+        reads_spread: metrics.reads_spread.get(),
         mutations_missed: metrics.mutations_missed.get(),
         batches_replayed: metrics.batches_replayed.get(),
         batches_expired: metrics.batches_expired.get(),
@@ -144,6 +146,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             sessions: shard.streams().sessions() as u64,
         },
         charges: shard.throughput().charges(now),
+        relieved: shard.hot_reads().relieved(now),
         alerts: (shard.alerts().list(), shard.alerts().counts()),
     }
 }

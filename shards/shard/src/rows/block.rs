@@ -56,6 +56,11 @@ struct RowPlace {
 }
 
 impl RowPlaces {
+    /// Bytes of memory of all places.
+    pub(crate) fn bytes(&self) -> usize {
+        self.bytes.len() + size_of_val(&*self.rows)
+    }
+
     pub(crate) fn push(&mut self, row: &LiveRow<'_>, partition_rows: u64) {
         let (key_start, key_len) = match self.rows.last() {
             Some(last) if last.token == row.token && self.key(last) == row.key => (last.key_start, last.key_len),

@@ -15,6 +15,7 @@ mod clock;
 mod damaged;
 mod definition_turn;
 pub(crate) mod hints;
+pub(crate) mod hot_reads;
 mod kept_batches;
 mod metadata;
 mod older_topologies;
@@ -64,6 +65,7 @@ use cql::guardrails::Guardrails;
 use damaged::DamagedStates;
 use definition_turn::DefinitionTurn;
 use hints::Hints;
+use hot_reads::HotReads;
 use kept_batches::KeptBatches;
 use metadata::MetadataLog;
 use model::{Failure, Partitioner, RingToken, Schema, Table};
@@ -146,6 +148,7 @@ struct Inner {
     streams: Streams,
     throughput: Throughput,
     tablet_loads: TabletLoads,
+    hot_reads: HotReads,
     alerts: Alerts,
     metrics: Rc<Metrics>,
     /// Open while requests of clients are accepted.
@@ -303,6 +306,7 @@ impl Shard {
                 throughput
             },
             tablet_loads: TabletLoads::default(),
+            hot_reads: HotReads::new(config.hot_partition_relief.then_some(config.hot_partition_reads_per_second)),
             alerts: Alerts::default(),
             metrics,
             gate: Gate::new(),
@@ -544,6 +548,12 @@ impl Shard {
     #[inline]
     pub(crate) fn tablet_loads(&self) -> &TabletLoads {
         &self.inner.tablet_loads
+    }
+
+    /// The partitions whose reads are relieved.
+    #[inline]
+    pub(crate) fn hot_reads(&self) -> &HotReads {
+        &self.inner.hot_reads
     }
 
     /// Whether the node is stopping.

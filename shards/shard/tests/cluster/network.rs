@@ -54,6 +54,8 @@ pub(crate) struct Network {
     pub(crate) slow: Rc<RefCell<BTreeMap<IpAddr, Duration>>>,
     /// Requests so far, by verb.
     pub(crate) sent: Rc<RefCell<BTreeMap<Verb, u64>>>,
+    /// Requests so far, by the address of the node and by verb.
+    pub(crate) sent_to: Rc<RefCell<BTreeMap<(IpAddr, Verb), u64>>>,
     /// How many of the next answers are lost.
     pub(crate) answers_lost: Rc<Cell<u64>>,
 }
@@ -95,9 +97,16 @@ impl Peers for Network {
         *self.sent.borrow_mut().entry(verb).or_default() += 1;
         let answer = Answer::default();
         let address = to.address.ip();
+        *self.sent_to.borrow_mut().entry((address, verb)).or_default() += 1;
         let fault = self.faults.borrow().get(&(address, verb)).copied();
+        let slow = self.slow.borrow().get(&address).copied();
         if fault == Some(Fault::Refused) {
-            return Box::pin(std::future::ready(Err(PeerFailure::Refused)));
+            return Box::pin(async move {
+                if let Some(slow) = slow {
+                    runtime::sleep(slow).await;
+                }
+                Err(PeerFailure::Refused)
+            });
         }
         let is_lost = fault.is_some() || self.lost.borrow().contains(&verb);
         if !self.silent.borrow().contains(&address) && !is_lost {
@@ -109,7 +118,6 @@ impl Peers for Network {
             cores[core].push_back(Envelope { verb, body: body.to_vec(), answer: answer.clone() });
         }
         let lost = self.answers_lost.clone();
-        let slow = self.slow.borrow().get(&address).copied();
         Box::pin(async move {
             if let Some(slow) = slow {
                 runtime::sleep(slow).await;

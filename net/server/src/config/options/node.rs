@@ -208,6 +208,22 @@ pub(super) const KEYS: &[Key] = &[
         "a tablet that gets more request units a second is split, in keyspaces with tablets; 10 to 1000000000",
     )
     .own(),
+    read(
+        "hot_partition_relief",
+        FLAG,
+        "true",
+        "equal reads of a partition that is read much are joined into one, and its reads are spread over the replicas \
+         (docs/partitioning.md)",
+    )
+    .own(),
+    read(
+        "hot_partition_reads_per_second",
+        INTEGER,
+        "1000",
+        "reads a second of a partition, coordinated by one core and not answered by it alone, from which on they are \
+         relieved; 1 to 1000000",
+    )
+    .own(),
     read("metrics_port", INTEGER, "7199", "HTTP for Prometheus and `/status`; 0: none").own(),
     read("guardrails_apply_to_anonymous", FLAG, "false", "guardrails hold clients although they are not authenticated")
         .own(),
