@@ -2,6 +2,7 @@
 //!
 //! `corpus/*.txt` holds pairs of lines: a statement (`\n` for a line break; with `! ` before it no keyspace is in use,
 //! otherwise `cql_ks` is), then `=> ` and the expected outcome. The errors were taken from Cassandra 5.0.9.
+//! `transactions.txt` holds transactions, which Cassandra 5 does not know; the others hold statements of it.
 //! `refused.txt` holds what Cassandra accepts and Helenus does not; `syntax.txt` holds accepted statements to which a
 //! random change was made, with the texts of Cassandra's parser.
 
