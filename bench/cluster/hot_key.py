@@ -4,7 +4,7 @@
     python3 bench/cluster/hot_key.py HELENUS [--seconds 10] [--warmup 5] [--rounds 2] [--share 0.9] [--directory DIR]
 
 Three nodes of one core, asked by `helenus bench` through connections to every node that know nothing of replicas. `--share` of the
-reads are of one key, the others of 10,000. At LOCAL_QUORUM of three replicas every coordinator asks one other node, or two; at ONE
+reads are of one key, the others of 1,000. At LOCAL_QUORUM of three replicas every coordinator asks one other node, or two; at ONE
 of two replicas a third of the coordinators asks another node, and of one replica two thirds. Each round starts the cluster with
 `hot_partition_relief` off, and again with it on. Prints a line for each run, and at the end what relief makes of operations per
 CPU-second of all three servers, of the rate, and of the 50th and 99th percentile: medians of the rounds, on by off."""
@@ -16,7 +16,7 @@ import subprocess
 
 from nodes import Cluster
 
-KEYS = 10_000
+KEYS = 1_000
 CASES = [("LOCAL_QUORUM", 3), ("ONE", 2), ("ONE", 1)]
 FIGURES = ["operations per CPU-second", "operations a second", "p50 ms", "p99 ms"]
 
