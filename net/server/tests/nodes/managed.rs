@@ -157,7 +157,8 @@ fn a_replica_that_nobody_can_take_stays_where_it_is() {
     });
     assert_eq!(start(&mut sim, THREE, 1, patient(THREE)), []);
     run(&mut sim, || async {
-        normal(ONE, &[ONE, TWO, THREE]).await;
+        // It must have heard of the others too.
+        normal(THREE, &[ONE, TWO, THREE]).await;
         assert_eq!(shown(THREE, Consistency::All).await, all());
     });
 }
