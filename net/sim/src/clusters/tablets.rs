@@ -1,5 +1,6 @@
-//! Tablets of a run with replicated tables: an operator splits, merges and moves them by hand, and has nodes emptied, while clients send
-//! requests, faults strike and the leader balances. Whatever was begun ends once nothing is broken (P12).
+//! Tablets of a run with replicated tables: an operator splits, merges and moves them by hand, and has nodes emptied,
+//! while clients send requests, faults strike and the leader balances. Whatever was begun ends once nothing is broken
+//! (P12).
 
 use super::members::START_MAX;
 use super::nodetool::{command, run};

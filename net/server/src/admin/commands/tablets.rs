@@ -71,8 +71,8 @@ pub(crate) async fn move_to(node: &NodeState, request: &Request) -> Result<(), C
     node.shard.move_tablet(&table, token, address(3)?, address(4)?).await.map_err(failed)
 }
 
-/// `emptynode`: the node is to have no tablets, for as long as an operator works on it. Without a flag it tells how many
-/// are left.
+/// `emptynode`: the node is to have no tablets, for as long as an operator works on it. Without a flag it tells how
+/// many are left.
 pub(crate) async fn empty_node(node: &NodeState, request: &Request, out: &mut String) -> Result<(), CommandError> {
     match (request.has("--begin"), request.has("--end")) {
         (true, true) => return usage("--begin and --end exclude each other"),
