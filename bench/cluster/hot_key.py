@@ -9,12 +9,11 @@ of two replicas a third of the coordinators asks another node, and of one replic
 `hot_partition_relief` off, and again with it on. Prints a line for each run, and at the end what relief makes of operations per
 CPU-second of all three servers, of the rate, and of the 50th and 99th percentile: medians of the rounds, on by off."""
 import argparse
-import json
 import os
 import statistics
-import subprocess
 
-from nodes import Cluster
+from generator import bench
+from nodes import Cluster, metric
 
 KEYS = 1_000
 CASES = [("LOCAL_QUORUM", 3), ("ONE", 2), ("ONE", 1)]
@@ -23,35 +22,16 @@ FIGURES = ["operations per CPU-second", "operations a second", "p50 ms", "p99 ms
 
 def counters(cluster):
     """How many reads were joined and spread so far."""
-    found = {"joined": 0, "spread": 0}
-    for node in cluster.nodes:
-        text = subprocess.run(["curl", "-s", f"http://{node.address}:7199/metrics"], capture_output=True, text=True).stdout
-        for line in text.splitlines():
-            for name in found:
-                if line.startswith(f"helenus_reads_{name}_total"):
-                    found[name] += int(float(line.split()[-1]))
-    return found
+    names = ("joined", "spread")
+    return {name: sum(int(metric(node, f"helenus_reads_{name}_total")) for node in cluster.nodes) for name in names}
 
 
 def run(arguments, cluster, level, replicas):
     """The figures of one run."""
-    report = f"{arguments.directory}/report.json"
-    line = [arguments.helenus, "bench", "run", "--quiet", "--json", report, "--consistency", level, "--populate"]
-    line += ["--workload", "standard", "--ratio", "read=1", "--keys", str(KEYS), "--keyspace", f"k{replicas}"]
-    line += ["--distribution", f"hotspot:{1 / KEYS},{arguments.share}"]
-    line += ["--duration", f"{arguments.seconds}s", "--warmup", f"{arguments.warmup}s"]
-    line += ["--replication", f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"]
-    for node in cluster.nodes:
-        line += ["--host", node.address, "--pid", str(node.pid)]
-    if os.path.exists(report):
-        os.remove(report)
-    done = subprocess.run(line, capture_output=True, text=True)
-    if not os.path.exists(report):
-        raise RuntimeError(done.stdout + done.stderr)
-    with open(report) as file:
-        found = json.load(file)
-    if found["failed"]:
-        raise RuntimeError(f"{found['failed']} failed: {found['errors']}")
+    words = ["--consistency", level, "--populate", "--workload", "standard", "--ratio", "read=1", "--keys", str(KEYS)]
+    words += ["--keyspace", f"k{replicas}", "--distribution", f"hotspot:{1 / KEYS},{arguments.share}"]
+    words += ["--replication", f"{{'class': 'SimpleStrategy', 'replication_factor': {replicas}}}"]
+    found = bench(arguments, cluster, *words)
     latency = found["latency"]["read"]["service"]
     return [found["server"]["operations_per_cpu_second"], found["operations_per_second"], latency["p50"] / 1e6, latency["p99"] / 1e6]
 

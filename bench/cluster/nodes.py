@@ -4,6 +4,7 @@ import shutil
 import signal
 import subprocess
 import time
+import urllib.request
 
 PATIENCE = 120
 TABLE = "helenus_cuts"
@@ -127,6 +128,13 @@ class Cluster:
             if time.monotonic() > until:
                 raise RuntimeError("the nodes do not see each other up and normal")
             time.sleep(0.2)
+
+
+def metric(node, name):
+    """The sum of a metric of a node over all of its labels."""
+    with urllib.request.urlopen(f"http://{node.address}:7199/metrics") as answer:
+        lines = answer.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name) and line[len(name)] in "{ ")
 
 
 def nft(*words):

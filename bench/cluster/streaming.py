@@ -18,11 +18,10 @@ import os
 import shutil
 import subprocess
 import time
-import urllib.request
 
 import cql
 from load import bigint
-from nodes import Cluster, Node
+from nodes import Cluster, Node, metric
 
 FILL = "INSERT INTO s.rows (k, v) VALUES (?, ?)"
 TOGETHER = 64
@@ -34,12 +33,6 @@ def cpu_seconds(node):
     with open(f"/proc/{node.pid}/stat") as file:
         fields = file.read().rsplit(")", 1)[1].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def metric(node, name):
-    with urllib.request.urlopen(f"http://{node.address}:7199/metrics") as answer:
-        lines = answer.read().decode().splitlines()
-    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name) and line[len(name)] in "{ ")
 
 
 async def fill(node, rows, value_bytes):

@@ -10,14 +10,13 @@ figures: the rate of writes should grow with the number of cores, a read of a ro
 most 1.3 times as long."""
 import argparse
 import asyncio
-import json
 import os
 import statistics
 import struct
-import subprocess
 import time
 
 import cql
+from generator import bench
 from nodes import Cluster
 
 VALUE_BYTES = 34
@@ -59,22 +58,10 @@ async def whole(arguments, address, keyspace):
 
 def run(arguments, cluster, keyspace, kind):
     """The rate of one kind of request, a second and a CPU-second of the servers."""
-    report = f"{arguments.directory}/report.json"
-    line = [arguments.helenus, "bench", "run", "--quiet", "--json", report, "--consistency", "LOCAL_ONE", "--keyspace", keyspace]
-    line += ["--workload", "wide", "--ratio", f"{kind}=1", "--partition-rows", str(arguments.rows), "--keys", str(arguments.rows)]
-    line += ["--duration", f"{arguments.seconds}s", "--warmup", f"{arguments.warmup}s"]
-    line += ["--populate"] if kind == "read" else []
-    for node in cluster.nodes:
-        line += ["--host", node.address, "--pid", str(node.pid)]
-    if os.path.exists(report):
-        os.remove(report)
-    done = subprocess.run(line, capture_output=True, text=True)
-    if not os.path.exists(report):
-        raise RuntimeError(done.stdout + done.stderr)
-    with open(report) as file:
-        found = json.load(file)
-    if found["failed"]:
-        raise RuntimeError(f"{found['failed']} failed: {found['errors']}")
+    words = ["--consistency", "LOCAL_ONE", "--keyspace", keyspace, "--workload", "wide", "--ratio", f"{kind}=1"]
+    words += ["--partition-rows", str(arguments.rows), "--keys", str(arguments.rows)]
+    words += ["--populate"] if kind == "read" else []
+    found = bench(arguments, cluster, *words)
     return found["operations_per_second"], found["server"]["operations_per_cpu_second"]
 
 
