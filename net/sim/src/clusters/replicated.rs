@@ -138,7 +138,7 @@ fn run(seed: u64, work: Work, planted: Option<Planted>, changes: Changes) -> Rep
     if planted == Some(Planted::NoHints) {
         cluster.options.push("hinted_handoff_enabled=false".to_owned());
     }
-    if seed % 2 == 0 && planted.is_none() {
+    if seed.is_multiple_of(2) && planted.is_none() {
         cluster.options.push(HOT.to_owned());
     }
     let holds_hints_back = cluster.rng.below(3) == 0 || planted == Some(Planted::LateHints);

@@ -51,6 +51,7 @@ pub struct Let {
 
 /// What a transaction answers with.
 #[derive(Clone, PartialEq, Debug)]
+#[expect(clippy::large_enum_variant, reason = "a plan has one, and is itself behind a pointer")]
 pub enum Returning {
     /// The rows of a SELECT.
     Select(Select),
