@@ -1,8 +1,15 @@
-"""The list of checks and how one fails: a line per check on standard output, the first failure ends the program."""
+"""The list of checks and how one fails: a line per check on standard output, the first failure ends the program.
 
+A program that is ended because it is stuck says where: SIGTERM prints the stack of every thread first.
+"""
+
+import faulthandler
+import signal
 import sys
 import time
 import traceback
+
+faulthandler.register(signal.SIGTERM, chain=True)
 
 CHECKS = []
 

@@ -61,10 +61,13 @@ def paging_resumed_elsewhere(world):
             if state is None:
                 break
         equal(sorted(seen), [(pk, ck) for pk in range(20) for ck in range(15)], "rows over sessions")
-    # The driver gives the connection up after a protocol error.
-    cluster, session = world.connect(world.keyspace)
+    # The driver gives the connection up after a protocol error, and takes the lock of its pool for that on the thread
+    # that reads its sockets. One that opens connections to every core holds this lock while it waits for the answer to a
+    # USE, forever then. Without a keyspace it sends no USE.
+    cluster, session = world.connect()
+    statement = SimpleStatement(f"SELECT * FROM {world.keyspace}.paged", fetch_size=5)
     refused(ProtocolException, "Invalid value for the paging state",
-            lambda: session.execute(SimpleStatement("SELECT * FROM paged", fetch_size=5), paging_state=b"\xff\x01nonsense"))
+            lambda: session.execute(statement, paging_state=b"\xff\x01nonsense"))
     cluster.shutdown()
 
 
