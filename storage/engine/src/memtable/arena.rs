@@ -58,6 +58,12 @@ impl Arena {
         runtime::prefetch(&rest[..rest.len().min(PREFETCH_BYTES)]);
     }
 
+    /// Prefetches a span, at most [`PREFETCH_BYTES`] of it.
+    pub fn prefetch_within(&self, span: Span) {
+        let bytes = self.get(span);
+        runtime::prefetch(&bytes[..bytes.len().min(PREFETCH_BYTES)]);
+    }
+
     /// The two parts of a span that was put in as a pair: its first `first` bytes, and the rest.
     pub fn get_pair(&self, span: Span, first: u32) -> (&[u8], &[u8]) {
         self.get(span).split_at(first as usize)

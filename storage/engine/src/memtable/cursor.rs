@@ -13,6 +13,9 @@ use model::mutation::Clustering;
 use model::query::Slice;
 use model::row::{Deletion, RowView};
 
+/// How many rows ahead the memory of rows is prefetched.
+const PREFETCH_ROWS: usize = 4;
+
 /// A cursor over one partition of a memtable.
 pub struct PartitionCursor<'a> {
     arena: &'a Arena,
@@ -165,6 +168,10 @@ impl<'a> InSlice<'a> {
         }
         let row = self.next_row?;
         let comparable = row.key.comparable(arena);
+        // Rows lie in the arena as they came, so that those of a slice may be far from each other.
+        if let Some(later) = self.rows.later(PREFETCH_ROWS) {
+            later.prefetch(arena);
+        }
         self.next_row = self.rows.next().filter(|row| self.slice.contains(row.key.comparable(arena)));
         Some(Fragment::Row {
             clustering: Clustering(row.key.clustering(arena)),

@@ -57,6 +57,15 @@ pub struct RowEntry {
     pub blob: Span,
 }
 
+impl RowEntry {
+    /// Begins to bring the clustering and the beginning of the blob into the CPU's caches.
+    #[inline]
+    pub fn prefetch(&self, arena: &Arena) {
+        arena.prefetch_within(self.key.pair);
+        arena.prefetch_within(self.blob);
+    }
+}
+
 /// A comparable form to search for, with its prefix.
 #[derive(Clone, Copy)]
 struct Probe<'a> {
@@ -441,6 +450,13 @@ impl<'a> Iterator for RowIter<'a> {
 }
 
 impl<'a> RowIter<'a> {
+    /// The row that comes `count` rows after the next one, if it is in the same leaf.
+    #[inline]
+    pub fn later(&self, count: usize) -> Option<&'a RowEntry> {
+        let at = if self.backwards { self.at.checked_sub(count + 1)? } else { self.at + count };
+        self.leaf.get(at)
+    }
+
     fn next_leaf(&mut self) -> bool {
         let mut level = self.depth;
         let mut node = loop {
@@ -498,6 +514,12 @@ mod tests {
         let expected: Vec<_> =
             model.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(probe))).rev().map(|(k, _)| k.clone()).collect();
         assert_eq!(down, expected);
+        for mut iter in [rows.ascend(arena, probe, false), rows.descend(arena, None)] {
+            let later = iter.later(1).map(key);
+            iter.next();
+            let second = iter.next().map(key);
+            assert!(later.is_none() || later == second, "{later:?} comes later, not {second:?}");
+        }
         let down: Vec<_> = rows.descend(arena, None).map(key).collect();
         let expected: Vec<_> = model.keys().rev().cloned().collect();
         assert_eq!(down, expected);
