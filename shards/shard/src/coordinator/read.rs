@@ -261,14 +261,24 @@ pub(crate) fn read_key_now(
     limits: PageLimits,
     places: bool,
 ) -> Result<KeyRead, Failure> {
-    let mut asked = plan.ask_partition(&key)?;
-    let is_here = ShardId(asked.replica.shard) == shard.id()
-        && asked.replica.node == plan.topology().here()
-        && asked.plan.asks_one();
+    let asked = plan.ask_partition(&key)?;
+    let is_here = is_here(shard, plan, &asked);
     if is_here {
         shard.store().prefetch(plan.table.id, key.token, PrefetchStage::Partition);
     }
     let request = plan.request(Partitions::Key(key), resume, limits.rows_max, limits.block_bytes(), places);
+    begin(shard, plan, request, asked, is_here)
+}
+
+/// Begins the read of one partition, and finishes it if it `is_here`, on this core alone, and can be read at once.
+#[inline]
+fn begin(
+    shard: &Shard,
+    plan: &ReadPlan,
+    request: ReadRequest,
+    mut asked: AskedReplica,
+    is_here: bool,
+) -> Result<KeyRead, Failure> {
     let began = runtime::now();
     let pending = |request, asked| Ok(KeyRead::Pending(Box::new(PendingRead { request, asked, began })));
     if !is_here {
@@ -287,6 +297,11 @@ pub(crate) fn read_key_now(
             Some(NextRead::Complete) | None => Err(no_replica()),
         },
     }
+}
+
+/// Whether the partition is read on this core, and nowhere else.
+fn is_here(shard: &Shard, plan: &ReadPlan, asked: &AskedReplica) -> bool {
+    ShardId(asked.replica.shard) == shard.id() && asked.replica.node == plan.topology().here() && asked.plan.asks_one()
 }
 
 /// Finishes a read that [`read_key_now`] began, within the deadline.
@@ -343,8 +358,9 @@ async fn finish_at_one(shard: &Shard, plan: &ReadPlan, pending: PendingRead) -> 
 pub(crate) async fn read_request(shard: &Shard, plan: &ReadPlan, request: ReadRequest) -> Result<ReadReply, Failure> {
     let Partitions::Key(key) = &request.command.partitions else { return Err(no_replica()) };
     let asked = plan.ask_partition(key)?;
-    let pending = PendingRead { request, asked, began: runtime::now() };
-    finish_key(shard, plan, KeyRead::Pending(Box::new(pending))).await
+    let is_here = is_here(shard, plan, &asked);
+    let begun = begin(shard, plan, request, asked, is_here)?;
+    finish_key(shard, plan, begun).await
 }
 
 /// Reads one partition within the deadline.
