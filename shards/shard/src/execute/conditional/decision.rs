@@ -10,16 +10,15 @@
 //! Invariants: runs after the promise, under the partition's lock if this node has it; the change has the ballot's time
 //! and its deletions the microsecond before, so that a batch may delete and write the same row.
 
+use super::changes::Changes;
 use super::conditions::{Asked, Found, Wanted, comparable_of};
 use crate::coordinator::asked_replica::AskedReplica;
 use crate::coordinator::row_source::RowSource;
 use crate::execute::conditional::sums;
 use crate::execute::transaction;
 use crate::execute::values::binding::Values;
-use crate::execute::write::mutations::{Mutations, named_row};
-use crate::messages::data::{
-    ConditionalRequest, ConditionalStatement, Decision, ListChange, ReadRequest, WriteTimes, borrowed,
-};
+use crate::execute::write::mutations::named_row;
+use crate::messages::data::{ConditionalRequest, ConditionalStatement, Decision, ReadRequest, borrowed};
 use crate::paxos::Update;
 use crate::replica::row_sink::RowBlockSink;
 use crate::rows::block::{RowBlock, cells_of};
@@ -55,8 +54,7 @@ pub(crate) async fn decide(
     if !asked.holds(&found)? {
         return Ok((None, Decision { applied: false, rows: shown(request, &asked, &found) }));
     }
-    let when = WriteTimes::of_ballot(timestamp, request.now_in_seconds);
-    let mut mutations = Mutations::of_batch();
+    let mut changes = Changes::new(shard, request, timestamp, source);
     for (ConditionalStatement { modify, .. }, bound) in request.statements.iter().zip(&bound) {
         let values = Values::in_order(bound);
         let row = if sums::adds(modify) { named_row(shard, modify, &values)? } else { None };
@@ -68,17 +66,9 @@ pub(crate) async fn decide(
             };
             row.and_then(|row| asked.value(row, column)).map(<[u8]>::to_vec)
         };
-        let modify = &*sums::summed(shard, modify, &values, &existing)?;
-        if modify.reads() {
-            let change = ListChange::new(modify, &values, &request.key, when);
-            let lists = source.lists(shard, &change.reads(shard)?).await?;
-            change.build(shard, &lists, &mut mutations)?;
-        } else {
-            mutations.add(shard, modify, &values, when)?;
-        }
+        changes.add(modify, &values, &existing).await?;
     }
-    let update = mutations.finish()?.pop().map(|routed| routed.mutation.into_bytes());
-    Ok((update, Decision::unchanged()))
+    Ok((changes.finish()?, Decision::unchanged()))
 }
 
 /// Fails for conditions that exclude each other or have invalid values.

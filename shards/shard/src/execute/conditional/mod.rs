@@ -6,9 +6,10 @@
 //! 3. There [`decision`] reads what the conditions look at and builds the change.
 //! 4. The answer is a row with `[applied]` and, if the change was not applied, the rows that were looked at.
 
+pub(super) mod changes;
 mod conditions;
 pub(crate) mod decision;
-pub(super) mod sums;
+mod sums;
 
 use crate::coordinator::cas::{self, finishing};
 use crate::coordinator::throttle::{Bill, admit_decision};

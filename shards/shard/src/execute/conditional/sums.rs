@@ -15,7 +15,7 @@ pub(super) fn adds(modify: &Modify) -> bool {
 
 /// A statement with its additions replaced by the sums. `existing` gives the current value of a column, in the row that
 /// the statement names if the first argument is true, else in the static row.
-pub(in crate::execute) fn summed<'m>(
+pub(super) fn summed<'m>(
     shard: &Shard,
     modify: &'m Modify,
     values: &Values<'_>,

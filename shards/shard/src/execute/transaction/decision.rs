@@ -2,12 +2,9 @@
 
 use super::reading::{Found, read};
 use crate::coordinator::row_source::RowSource;
-use crate::execute::conditional::sums;
+use crate::execute::conditional::changes::Changes;
 use crate::execute::values::binding::Values;
-use crate::execute::write::mutations::Mutations;
-use crate::messages::data::{
-    ConditionalRequest, ConditionalStatement, Decision, ListChange, TransactionRequest, WriteTimes, borrowed,
-};
+use crate::messages::data::{ConditionalRequest, ConditionalStatement, Decision, TransactionRequest, borrowed};
 use crate::paxos::Update;
 use crate::rows::block::RowBlock;
 use crate::shard_state::Shard;
@@ -39,8 +36,7 @@ pub(crate) async fn decide(
         return Ok((None, decision));
     }
     let references = values.get(plan.markers..).unwrap_or_default();
-    let when = WriteTimes::of_ballot(timestamp, request.now_in_seconds);
-    let mut mutations = Mutations::of_batch();
+    let mut changes = Changes::new(shard, request, timestamp, source);
     for (ConditionalStatement { modify, bound }, added) in request.statements.iter().zip(&transaction.added) {
         let mut bound = borrowed(bound);
         bound.extend_from_slice(references);
@@ -50,17 +46,9 @@ pub(crate) async fn decide(
             (true, None) => None,
             (false, _) => found.static_value(column).map(<[u8]>::to_vec),
         };
-        let modify = &*sums::summed(shard, modify, &values, &existing)?;
-        if modify.reads() {
-            let change = ListChange::new(modify, &values, &request.key, when);
-            let lists = source.lists(shard, &change.reads(shard)?).await?;
-            change.build(shard, &lists, &mut mutations)?;
-        } else {
-            mutations.add(shard, modify, &values, when)?;
-        }
+        changes.add(modify, &values, &existing).await?;
     }
-    let update = mutations.finish()?.pop().map(|routed| routed.mutation.into_bytes());
-    Ok((update, decision))
+    Ok((changes.finish()?, decision))
 }
 
 /// The values of the markers, then those of the references.
