@@ -167,6 +167,13 @@ pub enum TableVerb {
     },
     /// List the SSTables in which damaged bytes were met.
     Damaged,
+    /// Mark an SSTable as damaged, as one of the shards that serve it has found.
+    MarkDamaged {
+        /// The table.
+        table: TableId,
+        /// The SSTable.
+        name: Descriptor,
+    },
     /// Keep a damaged SSTable in a snapshot and take it out of its table.
     SetAside {
         /// The table.

@@ -131,7 +131,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             read_bytes: metrics.repairs.read_bytes.get(),
             written_bytes: metrics.repairs.written_bytes.get(),
         },
-        damaged_sstables: (store.damaged_sstables().len() as u64, metrics.sstables_healed.get()),
+        damaged_sstables: (damaged_sstables(shard), metrics.sstables_healed.get()),
         digests_differed: metrics.digests_differed.get(),
         reads_speculated: metrics.reads_speculated.get(),
         reads_joined: metrics.reads_joined.get(),
@@ -161,6 +161,12 @@ fn compactions_activity(shard: &Shard) -> Activity {
         completed: statistics.completed,
         ..Activity::default()
     }
+}
+
+/// The damaged SSTables of this core; those that several cores serve are counted by the first.
+fn damaged_sstables(shard: &Shard) -> u64 {
+    let is_first = shard.id() == ShardId(0);
+    shard.store().damaged_sstables().iter().filter(|sstable| is_first || !sstable.foreign).count() as u64
 }
 
 /// The activity of flushes on this core.

@@ -109,6 +109,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             let states = shard.damaged_states().texts().clone();
             Ok(TableAnswer::Damaged { sstables: store.damaged_sstables(), states })
         }
+        TableVerb::MarkDamaged { table, name } => {
+            store.mark_damaged(table, &name);
+            Ok(TableAnswer::Done)
+        }
         TableVerb::SetAside { table, name, tag } => {
             let kept = known(store.set_aside(table, name, tag).await)?;
             shard.metrics().sstables_healed.add(u64::from(kept.is_some()));

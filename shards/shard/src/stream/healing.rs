@@ -15,7 +15,7 @@ use super::{StreamOperation, StreamPart, StreamPlan};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::shard_state::Shard;
 use cluster::topology::NodeIndex;
-use engine::damaged::DamagedSstable;
+use engine::damaged::{self, DamagedSstable};
 use engine::snapshot::{self, Manifest};
 use model::{Failure, TableId, TokenRange};
 use runtime::hash64;
@@ -36,7 +36,7 @@ pub(crate) async fn watch(shard: Shard) {
     loop {
         runtime::sleep(PERIOD).await;
         let Ok(pass) = shard.enter() else { return };
-        let found = damaged(&shard).await;
+        let found = found_on(&shard).await;
         let files: BTreeSet<&PathBuf> = found.iter().map(|sstable| &sstable.file).collect();
         states.retain(&files);
         let mut unflushed = BTreeSet::new();
@@ -49,6 +49,10 @@ pub(crate) async fn watch(shard: Shard) {
                     }
                 }
                 unflushed.insert(sstable.table);
+                let mark = TableVerb::MarkDamaged { table: sstable.table, name: sstable.name.clone() };
+                if let Err(failure) = shard.on_every_shard(mark).await {
+                    tracing::warn!(%failure, "not all cores know of a damaged SSTable");
+                }
             }
         }
         for table in &unflushed {
@@ -57,7 +61,7 @@ pub(crate) async fn watch(shard: Shard) {
             }
         }
         // What is in the way of replacing an SSTable is known now that what was in memory is on disk.
-        let found = if unflushed.is_empty() { found } else { damaged(&shard).await };
+        let found = if unflushed.is_empty() { found } else { found_on(&shard).await };
         for sstable in &found {
             if !states.is_known(&sstable.file) {
                 continue;
@@ -81,13 +85,12 @@ pub(crate) async fn watch(shard: Shard) {
 }
 
 /// The damaged SSTables of all cores.
-async fn damaged(shard: &Shard) -> Vec<DamagedSstable> {
+async fn found_on(shard: &Shard) -> Vec<DamagedSstable> {
     let answers = shard.on_every_shard(TableVerb::Damaged).await.unwrap_or_default();
-    let lists = answers.into_iter().map(|answer| match answer {
+    damaged::merged(answers.into_iter().map(|answer| match answer {
         TableAnswer::Damaged { sstables, .. } => sstables,
         _ => Vec::new(),
-    });
-    lists.flatten().collect()
+    }))
 }
 
 /// Replaces an SSTable; the name of the snapshot that keeps it. `None` if its table is gone, or has it no more.

@@ -12,16 +12,16 @@ const BYTES: &str = "bytes differ from what was written: reads that need them fa
 
 /// Adds a row for each.
 pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
-    let (mut found, mut states) = (Vec::new(), Default::default());
+    let (mut lists, mut states) = (Vec::new(), Default::default());
     for answer in shard.on_every_shard(TableVerb::Damaged).await? {
         let TableAnswer::Damaged { sstables, states: told } = answer else { continue };
-        found.extend(sstables);
+        lists.push(sstables);
         if !told.is_empty() {
             states = told;
         }
     }
     let token = |position: &Option<RingPosition>| position.as_ref().and_then(|at| text(&at.token.to_string()));
-    for sstable in found {
+    for sstable in engine::damaged::merged(lists) {
         let (keyspace, table) = &sstable.names;
         rows.push([
             ("keyspace_name", text(keyspace)),

@@ -2,9 +2,9 @@
 
 use super::reads::{ALL, configured, write_on};
 use super::replicas::stored;
-use super::world::{Request, World, rows_of};
+use super::world::{Request, World, address, rows_of};
 use engine::verify::{Check, Depth};
-use model::Consistency;
+use model::{Consistency, Partitioner, ShardMap};
 use runtime::NodeId;
 use shard::{TableAnswer, TableVerb};
 use std::path::PathBuf;
@@ -87,6 +87,68 @@ fn s5_a_damaged_sstable_is_replaced_by_what_the_other_replicas_have() {
     for key in 0..ROWS {
         assert_eq!(stored(&mut world, 1, "t", key).0, 1, "key {key} after a restart");
     }
+}
+
+/// Starts a node that has crashed with so many cores, of which all learn.
+fn restart_with(world: &mut World, node: usize, cores: u16) {
+    world.restart_with(node, cores.into(), |_| {});
+    world.announce(&ALL);
+    let mut members = world.members();
+    for member in members.iter_mut().filter(|member| member.address.ip() == address(node)) {
+        member.shards = ShardMap::new(Partitioner::Murmur3, cores);
+    }
+    world.switch(&ALL, members);
+}
+
+/// After a start with another number of cores every core serves every SSTable until it is split, and this one is not.
+#[test]
+fn s5_a_damaged_sstable_that_several_cores_serve_is_replaced() {
+    let mut world = world();
+    world.crash(1);
+    let file = damage(&mut world, 1);
+    restart_with(&mut world, 1, 3);
+    for _ in 0..LOOKS_MAX {
+        if files(&world, 1, false).contains(&file) {
+            world.wait(A_WHILE);
+        }
+    }
+    assert!(!files(&world, 1, false).contains(&file), "the table has it no more");
+    let kept = files(&world, 1, true);
+    assert_eq!(kept.len(), 1, "{kept:?}");
+    assert_eq!(kept[0].file_name(), file.file_name());
+    assert_eq!(told(&mut world, 1), Vec::<Vec<Option<Vec<u8>>>>::new());
+    for again in [false, true] {
+        for key in 0..ROWS {
+            assert_eq!(stored(&mut world, 1, "t", key).0, 1, "key {key} on the node alone, restarted: {again}");
+        }
+        assert_eq!(count(&mut world, 0, Consistency::All), ROWS as usize);
+        world.crash(1);
+        restart_with(&mut world, 1, 3);
+    }
+}
+
+/// Each core of the node has rows in SSTables that it alone serves, one of which the deletions of the damaged one hide.
+#[test]
+fn a_damaged_sstable_that_several_cores_serve_stays_if_one_of_them_needs_its_deletions() {
+    let mut world = world();
+    for statement in [
+        "ALTER TABLE k.t WITH gc_grace_seconds = 0",
+        "ALTER TABLE k.t WITH compaction = \
+        {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}",
+    ] {
+        world.everywhere(statement);
+    }
+    for key in 0..ROWS {
+        write_on(&mut world, &ALL, &format!("DELETE FROM k.t WHERE a = {key}"));
+    }
+    let before = files(&world, 1, false);
+    flush(&mut world, 1);
+    let file = files(&world, 1, false).into_iter().find(|file| !before.contains(file)).expect("that of deletions");
+    world.crash(1);
+    world.sim.mutate_file(NodeId(2), &file, |bytes| bytes[20] ^= 0x10);
+    restart_with(&mut world, 1, 3);
+    world.wait(A_WHILE * LOOKS_MAX as u32);
+    assert!(files(&world, 1, false).contains(&file), "without it the rows would be back");
 }
 
 #[test]

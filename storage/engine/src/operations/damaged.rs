@@ -4,7 +4,9 @@
 //!    being served: what needs its damaged bytes fails, so that nothing is missing unnoticed, and compactions leave it
 //!    alone. Of one that could not be opened when the node started everything fails that it may have
 //!    ([`crate::sstables::unopened_sstable`]).
-//! 2. [`damaged`] lists such SSTables, each with what is in the way of doing without it.
+//! 2. [`damaged`] lists such SSTables, each with what is in the way of doing without it; [`merged`] puts the lists of all
+//!    shards together. One that several shards serve is marked on all of them before that ([`mark`]), so that each can
+//!    say what is in its way.
 //! 3. [`set_aside`] gives its files a second name in a snapshot, durably; then the table has it no more, and the files
 //!    are removed by a transaction.
 //!
@@ -29,6 +31,8 @@ use model::{Table, TableId, Token, TokenRange};
 use runtime::file::create_dir_all;
 use sstable::statistics::Statistics;
 use sstable::{Component, Descriptor};
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -47,6 +51,8 @@ pub struct DamagedSstable {
     pub name: Descriptor,
     /// Its Data.db.
     pub file: PathBuf,
+    /// Whether several shards serve it.
+    pub foreign: bool,
     /// A range that has all its keys.
     pub range: TokenRange,
     /// What keeps it from being opened; `None` if it is open, and only reads of its damaged bytes fail.
@@ -58,8 +64,6 @@ pub struct DamagedSstable {
 /// Why a table cannot do without an SSTable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// Several shards serve it.
-    Foreign,
     /// It is one of an index, whose rows no other node has.
     Index,
     /// An incremental repair has set it apart.
@@ -71,7 +75,6 @@ pub enum Obstacle {
 impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Obstacle::Foreign => "it is not split by cores yet",
             Obstacle::Index => "it is one of an index, which nodetool rebuild_index makes again",
             Obstacle::SetApart => "an incremental repair has set it apart",
             Obstacle::Tombstones => {
@@ -81,32 +84,31 @@ impl fmt::Display for Obstacle {
     }
 }
 
-/// The SSTables that this shard serves in which damaged bytes were met. What several shards serve is told by shard 0.
+/// The SSTables that this shard serves in which damaged bytes were met.
 pub(crate) fn damaged(tables: &Tables) -> Vec<DamagedSstable> {
     let now = runtime::wall_micros().div_euclid(1_000_000);
     let mut found = Vec::new();
     for (table, state) in tables.borrow().iter() {
         for sstable in state.view.sstables.iter().filter(|sstable| sstable.suspect.get()) {
-            if sstable.foreign && tables.shard != 0 {
-                continue;
-            }
             let name = sstable.reader.descriptor().clone();
             found.push(DamagedSstable {
                 table: *table,
                 names: (state.table.keyspace.clone(), state.table.name.clone()),
                 file: sstable.directory.join(name.file_name(Component::Data)),
                 name,
+                foreign: sstable.foreign,
                 range: range_of(sstable),
                 problem: None,
                 obstacle: obstacle(state, sstable, now),
             });
         }
-        for sstable in state.view.unopened.iter().filter(|sstable| !sstable.foreign || tables.shard == 0) {
+        for sstable in &state.view.unopened {
             found.push(DamagedSstable {
                 table: *table,
                 names: (state.table.keyspace.clone(), state.table.name.clone()),
                 name: sstable.name.clone(),
                 file: sstable.file(),
+                foreign: sstable.foreign,
                 range: sstable.range.clone(),
                 problem: Some(sstable.error().to_string()),
                 obstacle: obstacle_of_unopened(state, sstable, now),
@@ -114,6 +116,31 @@ pub(crate) fn damaged(tables: &Tables) -> Vec<DamagedSstable> {
         }
     }
     found
+}
+
+/// The lists of several shards as one, in which an SSTable that they share is once. What is in the way of one shard is in
+/// the way of all.
+pub fn merged(lists: impl IntoIterator<Item = Vec<DamagedSstable>>) -> Vec<DamagedSstable> {
+    let mut merged: BTreeMap<PathBuf, DamagedSstable> = BTreeMap::new();
+    for sstable in lists.into_iter().flatten() {
+        match merged.entry(sstable.file.clone()) {
+            Entry::Vacant(entry) => drop(entry.insert(sstable)),
+            Entry::Occupied(entry) => {
+                let known = entry.into_mut();
+                known.obstacle = known.obstacle.or(sstable.obstacle);
+            }
+        }
+    }
+    merged.into_values().collect()
+}
+
+/// Marks an SSTable as damaged, as another shard that serves it has found. Nothing happens if this shard does not.
+pub(crate) fn mark(tables: &Tables, table: TableId, name: &Descriptor) {
+    let tables = tables.borrow();
+    let served = tables.get(&table).map_or(&[][..], |state| &state.view.sstables);
+    for sstable in served.iter().filter(|sstable| sstable.reader.descriptor() == name) {
+        sstable.suspect.set(true);
+    }
 }
 
 /// The range from its first to its last key, or the whole ring if these are not known.
@@ -127,9 +154,6 @@ fn range_of(sstable: &OpenSstable) -> TokenRange {
 }
 
 fn obstacle(state: &TableState, sstable: &OpenSstable, now_in_seconds: i64) -> Option<Obstacle> {
-    if sstable.foreign {
-        return Some(Obstacle::Foreign);
-    }
     if state.index_of.is_some() {
         return Some(Obstacle::Index);
     }
@@ -206,7 +230,8 @@ fn hides_rows(
 }
 
 /// Takes a damaged SSTable out of its table and keeps it in the table's snapshot `tag`; the name of its Data.db. `None`
-/// if this shard does not serve it, or it is not damaged.
+/// if this shard does not serve it, or it is not damaged. Of one that several shards serve, shard 0 keeps and removes the
+/// files; the others, which may read what they have opened of it until they need it no more, answer `None`.
 ///
 /// # Errors
 /// The disk's: it is served as before, or the next start finishes its removal.
@@ -223,22 +248,31 @@ pub(crate) async fn set_aside(
     let find = || {
         let tables = tables.borrow();
         let mut served = tables.get(&table)?.view.sstables.iter();
-        served.find(|sstable| sstable.reader.descriptor() == name && sstable.suspect.get() && !sstable.foreign).cloned()
+        served.find(|sstable| sstable.reader.descriptor() == name && sstable.suspect.get()).cloned()
     };
     let Some(gone) = find() else {
         return set_aside_unopened(tables, files, table, name, tag).await;
     };
+    let forget = |gone: &Rc<OpenSstable>| {
+        if let Some(state) = tables.borrow_mut().get_mut(&table) {
+            state.view = Rc::new(state.view.replaced(std::slice::from_ref(gone), &[]));
+        }
+        compactor.want(table);
+    };
+    if gone.foreign && files.shard != 0 {
+        forget(&gone);
+        return Ok(None);
+    }
     if !keep(files, &description, &gone.directory, name, tag).await? {
         return Ok(None);
     }
-    let own = files.make_directory(&description, files.shard).await?;
-    purged_intervals::add(&own, files.shard, files.shard_map, gone.log_intervals()).await?;
+    if !gone.foreign {
+        let own = files.make_directory(&description, files.shard).await?;
+        purged_intervals::add(&own, files.shard, files.shard_map, gone.log_intervals()).await?;
+    }
     // The table may have been truncated or dropped meanwhile, or its schema changed.
     let Some(gone) = find() else { return Ok(None) };
-    if let Some(state) = tables.borrow_mut().get_mut(&table) {
-        state.view = Rc::new(state.view.replaced(std::slice::from_ref(&gone), &[]));
-    }
-    compactor.want(table);
+    forget(&gone);
     obsolete_sstables::remove(&gone.directory.clone(), vec![gone]).await?;
     Ok(Some(name.file_name(Component::Data)))
 }
@@ -258,8 +292,7 @@ async fn keep(
     Ok(true)
 }
 
-/// [`set_aside`] of an SSTable that could not be opened. Of one that several shards have, shard 0 keeps and removes the
-/// files.
+/// [`set_aside`] of an SSTable that could not be opened.
 async fn set_aside_unopened(
     tables: &Tables,
     files: &SstableFiles,

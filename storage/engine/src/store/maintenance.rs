@@ -189,6 +189,11 @@ impl Store {
         damaged::damaged(&self.parts.tables)
     }
 
+    /// Marks an SSTable as damaged, as another shard that serves it has found. Nothing happens if this shard does not.
+    pub fn mark_damaged(&self, table: TableId, name: &Descriptor) {
+        damaged::mark(&self.parts.tables, table, name);
+    }
+
     /// Takes a damaged SSTable out of its table and keeps it in the table's snapshot `tag`, of which the caller writes
     /// the manifest; the name of its Data.db. `None` if this shard does not serve it any more.
     ///
