@@ -5,7 +5,9 @@
 //!    are others for them.
 //! 2. Tables that have fewer replicas than their keyspace asks for, because nodes came only now, get them.
 //! 3. Tablets that are too large or too busy are split, neighbours that are small and idle are merged. No data moves.
-//! 4. A few tablets move to where there is more room ([`planner::balance`]), first those of nodes that are emptied. The
+//! 4. Unless a node is emptied, a few idle tablets move to where a neighbour is with which they can be merged
+//!    ([`planner::colocate`]).
+//! 5. A few tablets move to where there is more room ([`planner::balance`]), first those of nodes that are emptied. The
 //!    next ones follow when they have.
 //!
 //! A leader that dies is followed by one that looks anew: everything that was begun is in the metadata.
@@ -73,8 +75,29 @@ async fn balance(shard: &Shard) -> Result<(), Failure> {
         return propose(shard, Command::Tablets { with: None, updates: cuts, members_epoch: metadata.members_epoch })
             .await;
     }
-    let moves = planner::balance(&tablet_plans::nodes_to_fill(&nodes, &metadata), &views, MOVES_MAX);
+    let to_fill = tablet_plans::nodes_to_fill(&nodes, &metadata);
+    let moves = match metadata.emptied.is_empty() {
+        true => colocated(&to_fill, &views),
+        false => Vec::new(),
+    };
+    let moves = if moves.is_empty() { planner::balance(&to_fill, &views, MOVES_MAX) } else { moves };
     if moves.is_empty() { Ok(()) } else { move_tablets(shard, &metadata, moves).await }
+}
+
+/// Goals of tablets that can be merged with a neighbour once they are where that is, at most [`MOVES_MAX`].
+fn colocated(nodes: &[PlannedNode], views: &[TableView<'_>]) -> Vec<TabletsUpdate> {
+    let (mut updates, mut room) = (Vec::new(), MOVES_MAX);
+    for view in views {
+        let changes = planner::colocate(nodes, view, room);
+        if !changes.is_empty() {
+            room -= changes.len();
+            updates.push(TabletsUpdate { table: view.id, changes });
+        }
+        if room == 0 {
+            break;
+        }
+    }
+    updates
 }
 
 /// Goals of tables of ManagedStrategy without the nodes that have been down for too long. Where no node can take the

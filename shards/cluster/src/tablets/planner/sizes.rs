@@ -58,7 +58,7 @@ pub fn split_and_merge(view: &TableView<'_>) -> Vec<TabletChange> {
 /// # Panics
 /// If a node has no weight.
 pub fn colocate(nodes: &[PlannedNode], view: &TableView<'_>, moves_max: usize) -> Vec<TabletChange> {
-    if !split_and_merge(view).is_empty() {
+    if spare(view) == 0 || !split_and_merge(view).is_empty() {
         return Vec::new();
     }
     let roster = Roster::new(nodes);
