@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What it costs to bring data to another node: time, bytes, and CPU of both nodes.
 
-    python3 bench/cluster/streaming.py HELENUS [--megabytes 1000] [--value-bytes 2000] [--directory DIR] [--prefix 127.0.5.]
+    [CASSANDRA=SCRIPT] python3 bench/cluster/streaming.py HELENUS [--megabytes 1000] [--value-bytes 2000] [--directory DIR] [--prefix 127.0.5.]
 
 A node of one core is filled with rows of random bytes, which compress badly, flushed and compacted. Then:
 
@@ -11,7 +11,10 @@ A node of one core is filled with rows of random bytes, which compress badly, fl
 Streams are not throttled.
 
 Prints an operation a line: how long it took, the bytes that came, and the CPU time of both processes. The CPU that they use when
-nothing happens is measured before and taken off."""
+nothing happens is measured before and taken off.
+
+With the variable CASSANDRA (a script, see nodes.py) two nodes of Cassandra do the first of these afterwards, with the same data.
+What came is then the size of the second node's data."""
 import argparse
 import asyncio
 import os
@@ -89,25 +92,41 @@ def idle_rate(nodes):
     return (sum(map(cpu_seconds, nodes)) - before) / (time.monotonic() - began)
 
 
-def measure(arguments, cluster):
-    first = cluster.nodes[0]
+def megabytes_on_disk(node):
+    done = subprocess.run(["du", "-sm", f"{node.directory}/data"], capture_output=True, text=True)
+    return int(done.stdout.split()[0])
+
+
+def filled(arguments, cluster):
+    """Starts the first node, fills it, and returns the CPU that it uses when nothing happens."""
     cluster.start()
+    first = cluster.nodes[0]
     rows = arguments.megabytes * 1_000_000 // arguments.value_bytes
     asyncio.run(fill(first, rows, arguments.value_bytes))
     run(first, "flush")
     run(first, "compact", "s")
-    disk = subprocess.run(["du", "-sm", f"{first.directory}/data"], capture_output=True, text=True).stdout.split()[0]
-    print(f"{rows} rows of {arguments.value_bytes} bytes, {disk} MB on disk", flush=True)
-    idle = idle_rate([first])
+    print(f"{rows} rows of {arguments.value_bytes} bytes, {megabytes_on_disk(first)} MB on disk", flush=True)
+    return idle_rate([first])
+
+
+def join(name, cluster, second, idle, came):
+    """Lets a second node join; `came` says how many bytes it then has."""
+    first = cluster.nodes[0]
     unthrottle(first)
-    second = Node(cluster.binary, f"{arguments.directory}/n2", f"{arguments.prefix}2", first.address, OPTIONS)
     began, before = time.monotonic(), cpu_seconds(first)
     second.start()
     cluster.nodes.append(second)
     cluster.wait_whole()
     ended = time.monotonic()
     both = cpu_seconds(first) + cpu_seconds(second) - before
-    tell("join", began, ended, metric(second, "helenus_streamed_bytes_received_total"), both, 2 * idle)
+    tell(name, began, ended, came(second), both, 2 * idle)
+
+
+def measure(arguments, cluster):
+    idle = filled(arguments, cluster)
+    first = cluster.nodes[0]
+    second = Node(cluster.binary, f"{arguments.directory}/n2", f"{arguments.prefix}2", first.address, OPTIONS)
+    join("join", cluster, second, idle, lambda node: metric(node, "helenus_streamed_bytes_received_total"))
     unthrottle(second)
     time.sleep(2)
     idle = idle_rate(cluster.nodes)
@@ -117,6 +136,17 @@ def measure(arguments, cluster):
     ended = wait_still(cluster.nodes)
     came = sum(metric(node, "helenus_streamed_bytes_received_total") for node in cluster.nodes) - came
     tell("replicate", began, ended, came, sum(map(cpu_seconds, cluster.nodes)) - before, idle)
+
+
+def measure_cassandra(arguments, script):
+    cluster = Cluster.of_cassandra(script, f"{arguments.directory}-cassandra", "127.0.79.", 2)
+    second = cluster.nodes.pop()
+    try:
+        idle = filled(arguments, cluster)
+        join("Cassandra", cluster, second, idle, lambda node: megabytes_on_disk(node) * 1_000_000)
+    finally:
+        cluster.stop()
+    shutil.rmtree(f"{arguments.directory}-cassandra", ignore_errors=True)
 
 
 def main():
@@ -134,6 +164,8 @@ def main():
     finally:
         cluster.stop()
     shutil.rmtree(arguments.directory, ignore_errors=True)
+    if script := os.environ.get("CASSANDRA"):
+        measure_cassandra(arguments, script)
 
 
 if __name__ == "__main__":
