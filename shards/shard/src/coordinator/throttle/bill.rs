@@ -3,7 +3,8 @@
 use super::Admitted;
 use crate::coordinator::read::ReadPlan;
 use crate::metrics::Charges;
-use crate::shard_state::throughput::{Meter, micros};
+use crate::shard_state::quotas::QuotaMeter;
+use crate::shard_state::throughput::Meter;
 use cluster::units::Work;
 use cluster::units::limits::Cost;
 use model::DecoratedKey;
@@ -11,9 +12,10 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Who is charged for a request, and how much. There is none where no table is metered and the client does not ask.
+/// Who is charged for a request, and how much. There is none where nothing is metered and the client does not ask.
 pub(crate) struct Bill {
     role: Option<Rc<str>>,
+    role_quota: Option<Rc<QuotaMeter>>,
     hundredths: Cell<u64>,
     /// Whether the client is told.
     is_told: Cell<bool>,
@@ -23,9 +25,9 @@ pub(crate) struct Bill {
 }
 
 impl Bill {
-    /// A bill for a role. `is_asked` says that the client has asked for it.
-    pub(crate) fn new(role: Option<Rc<str>>, is_asked: bool) -> Bill {
-        Bill { role, hundredths: Cell::new(0), is_told: Cell::new(is_asked), reading: RefCell::default() }
+    /// A bill for a role and its quota. `is_asked` says that the client has asked for it.
+    pub(crate) fn new(role: Option<Rc<str>>, role_quota: Option<Rc<QuotaMeter>>, is_asked: bool) -> Bill {
+        Bill { role, role_quota, hundredths: Cell::new(0), is_told: Cell::new(is_asked), reading: RefCell::default() }
     }
 
     /// Hundredths of request units, if the client is to be told.
@@ -40,6 +42,11 @@ impl Bill {
 
     pub(super) fn role(&self) -> Option<&Rc<str>> {
         self.role.as_ref()
+    }
+
+    /// The quota of the role; `None` if it has none.
+    pub(super) fn role_quota(&self) -> Option<&Rc<QuotaMeter>> {
+        self.role_quota.as_ref()
     }
 
     /// Keeps what was admitted until the read ends.
@@ -57,8 +64,9 @@ impl Bill {
 
 /// A read that has been admitted and is not charged yet.
 pub(super) struct ReadCharge {
-    pub(super) meter: Option<(Rc<Meter>, Admitted)>,
-    pub(super) estimate: Cost,
+    /// The table's meter, if it has one.
+    pub(super) meter: Option<Rc<Meter>>,
+    pub(super) admitted: Admitted,
     /// The partitions; none: a range is read.
     pub(super) keys: SmallVec<[DecoratedKey; 1]>,
 }
@@ -77,15 +85,11 @@ impl ReadCharge {
             ..Work::default()
         };
         let cost = Cost::of_read(&work, consistency);
-        bill.add(cost.units, self.meter.is_some());
-        let Some((meter, admitted)) = self.meter else { return };
+        bill.add(cost.units, self.meter.is_some() || !self.admitted.scopes.is_empty());
+        self.admitted.settle(&cost);
+        let Some(meter) = self.meter else { return };
         let now = runtime::now();
-        meter.note_read(cost.units);
-        for ((measure, scope), charged) in admitted.scopes {
-            // What a key was charged is its part of the whole.
-            let share = charged * cost.of(measure) / self.estimate.of(measure).max(1);
-            meter.with_lease((measure, scope), 0, micros(now), |lease| lease.settle(charged, share));
-        }
+        meter.leases.note_read(cost.units);
         let part = cost.units / (self.keys.len() as u64).max(1);
         self.keys.iter().for_each(|key| meter.note_key(&key.key, part, false, now));
         let charged = Charges { reads: 1, read_units: cost.units, ..Charges::default() };
