@@ -290,10 +290,17 @@ fn keyspaces_have_quotas_if_they_ask_for_them() {
         "CREATE KEYSPACE q WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} AND quota = \
          {{'units_per_second': '{most}'}}"
     ));
-    assert_eq!(quota(&world), Quota { units_per_second: Some(most) });
+    assert_eq!(quota(&world), Quota { units_per_second: Some(most), ..Quota::default() });
+    world.run("ALTER KEYSPACE q WITH quota = {'units_per_second': 1000}");
+    world.run("ALTER KEYSPACE q WITH quota = {'requests_at_once': 50}");
+    assert_eq!(quota(&world), Quota { requests_at_once: Some(50), ..Quota::default() }, "all of it is replaced");
     world.run("ALTER KEYSPACE q WITH quota = {'units_per_second': 1000}");
     world.run("ALTER KEYSPACE q WITH durable_writes = false");
-    assert_eq!(quota(&world), Quota { units_per_second: Some(1_000) }, "it stays if it is not named");
+    assert_eq!(
+        quota(&world),
+        Quota { units_per_second: Some(1_000), ..Quota::default() },
+        "it stays if it is not named"
+    );
     let same = world.apply("ALTER KEYSPACE q WITH quota = {'units_per_second': '1000'}").expect("nothing");
     assert_eq!(same.change, None);
     let beyond = format!("{{'units_per_second': {}}}", most + 1);
@@ -306,6 +313,10 @@ fn keyspaces_have_quotas_if_they_ask_for_them() {
         ("{'units_per_second': 1.5}", text("1.5")),
         ("{'units_per_second': 'many'}", text("many")),
         (&beyond, text(&(most + 1).to_string())),
+        (
+            "{'requests_at_once': 1000001}",
+            "Invalid value '1000001' for requests_at_once of a quota: must be a whole number from 1 to 1000000".into(),
+        ),
         ("{'units_per_second': 5, 'bytes_stored': 1}", "Unknown option 'bytes_stored' of a quota".into()),
     ] {
         assert_eq!(world.failure(&format!("ALTER KEYSPACE q WITH quota = {refused}")), text, "{refused}");

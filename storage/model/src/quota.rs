@@ -6,15 +6,21 @@ use std::collections::BTreeMap;
 /// Most request units a second that a quota can allow.
 pub const QUOTA_UNITS_MAX: u32 = 1_000_000_000;
 
+/// Most requests at once that a quota can allow.
+pub const REQUESTS_AT_ONCE_MAX: u32 = 1_000_000;
+
 /// The name of the property of keyspaces.
 pub const QUOTA: &str = "quota";
 const UNITS_PER_SECOND: &str = "units_per_second";
+const REQUESTS_AT_ONCE: &str = "requests_at_once";
 
 /// What is limited; the default limits nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Quota {
     /// Request units a second, from 1 to [`QUOTA_UNITS_MAX`], in each data centre.
     pub units_per_second: Option<u32>,
+    /// Requests that a node coordinates at the same time, from 1 to [`REQUESTS_AT_ONCE_MAX`].
+    pub requests_at_once: Option<u32>,
 }
 
 impl Quota {
@@ -28,6 +34,7 @@ impl Quota {
         for (name, value) in pairs {
             let (into, most) = match name {
                 UNITS_PER_SECOND => (&mut quota.units_per_second, QUOTA_UNITS_MAX),
+                REQUESTS_AT_ONCE => (&mut quota.requests_at_once, REQUESTS_AT_ONCE_MAX),
                 other => return Err(format!("Unknown option '{other}' of a quota")),
             };
             if into.is_some() {
@@ -45,12 +52,12 @@ impl Quota {
 
     /// Whether this is the name of something that a quota limits.
     pub fn has_option(name: &str) -> bool {
-        matches!(name, UNITS_PER_SECOND)
+        matches!(name, UNITS_PER_SECOND | REQUESTS_AT_ONCE)
     }
 
     /// The quota as a map of CQL.
     pub fn to_map(self) -> BTreeMap<String, String> {
-        let named = [(UNITS_PER_SECOND, self.units_per_second)];
+        let named = [(REQUESTS_AT_ONCE, self.requests_at_once), (UNITS_PER_SECOND, self.units_per_second)];
         named.into_iter().filter_map(|(name, number)| Some((name.to_owned(), number?.to_string()))).collect()
     }
 
@@ -66,12 +73,13 @@ mod tests {
 
     #[test]
     fn a_quota_is_read_and_written() {
-        for quota in [Quota::default(), Quota { units_per_second: Some(1) }] {
+        let both = Quota { units_per_second: Some(1), requests_at_once: Some(7) };
+        for quota in [Quota::default(), Quota { requests_at_once: None, ..both }, both] {
             let map = quota.to_map();
             assert_eq!(Quota::of_map(map.iter().map(|(name, value)| (&**name, &**value))), Ok(quota));
             assert_eq!(quota.is_empty(), map.is_empty());
         }
-        for (name, most) in [(UNITS_PER_SECOND, QUOTA_UNITS_MAX)] {
+        for (name, most) in [(UNITS_PER_SECOND, QUOTA_UNITS_MAX), (REQUESTS_AT_ONCE, REQUESTS_AT_ONCE_MAX)] {
             assert!(Quota::of_map([(name, &*most.to_string())]).is_ok());
             let beyond = (most + 1).to_string();
             for value in [&*beyond, "0", "-1", "1.5", "+1", "", "x", "99999999999"] {

@@ -10,7 +10,7 @@ const WRITE_HUNDREDTHS: u64 = 350;
 const REFUSED: u16 = 0x1001;
 
 /// What clients have done together: the writes of each second, and the text of the last refusal.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Tally {
     done: Vec<u64>,
     refusal: Option<String>,
@@ -185,5 +185,51 @@ fn a_role_gets_its_quota_through_all_nodes_together() {
         let free = Rc::<RefCell<Tally>>::default();
         write_for(logged_in(TWO, "tenant").await, "k.t", 2, Duration::from_millis(1), free.clone()).await;
         assert_eq!(free.borrow().refusal, None, "there is no quota any more");
+    });
+}
+
+/// Writes by so many clients of each node at the same time; what they have done together.
+async fn at_once(nodes: &[NodeId], clients: usize, role: &str) -> Rc<RefCell<Tally>> {
+    let tally = Rc::<RefCell<Tally>>::default();
+    let mut writing = Vec::new();
+    for node in nodes {
+        for _ in 0..clients {
+            writing.push(Box::pin(write_for(logged_in(*node, role).await, "k.t", 2, Duration::ZERO, tally.clone())));
+        }
+    }
+    join_all(writing).await;
+    tally
+}
+
+#[test]
+fn so_many_requests_run_at_once_on_a_node() {
+    let mut sim = three_nodes(73, with_logins);
+    run(&mut sim, || async {
+        let mut root = logged_in(ONE, "cassandra").await;
+        query(&mut root, &format!("CREATE KEYSPACE k WITH {REPLICATION}")).await;
+        query(&mut root, "CREATE TABLE k.t (a int PRIMARY KEY, b text)").await;
+        for role in ["tenant", "app"] {
+            query(&mut root, &format!("CREATE ROLE {role} WITH PASSWORD = '{role}' AND LOGIN = true")).await;
+            query(&mut root, &format!("GRANT MODIFY ON KEYSPACE k TO {role}")).await;
+        }
+        query(&mut root, "ALTER ROLE tenant WITH OPTIONS = {'requests_at_once': 2}").await;
+        let all = [ONE, TWO, THREE];
+        let within = at_once(&all, 2, "tenant").await;
+        assert_eq!(within.borrow().refusal, None, "two on each node, whatever their cores");
+        let alone = within.borrow().done.iter().sum::<u64>();
+        let beyond = at_once(&[TWO], 5, "tenant").await;
+        let refusal = beyond.borrow().refusal.clone().expect("three are too many");
+        assert_eq!(without_time(&refusal), "Too many requests.  the role tenant may have 2 at once on a node");
+        assert!(beyond.borrow().done.iter().sum::<u64>() > alone / 6, "two of them are let in: {beyond:?} of {alone}");
+        assert_eq!(at_once(&[TWO], 5, "app").await.borrow().refusal, None, "another role is not hindered");
+
+        query(&mut root, "ALTER ROLE tenant WITH OPTIONS = {}").await;
+        query(&mut root, "ALTER KEYSPACE k WITH quota = {'requests_at_once': 3}").await;
+        assert_eq!(at_once(&[TWO], 3, "app").await.borrow().refusal, None);
+        let beyond = at_once(&[TWO], 6, "app").await;
+        let refusal = beyond.borrow().refusal.clone().expect("three are too many");
+        assert_eq!(without_time(&refusal), "Too many requests.  the keyspace k may have 3 at once on a node");
+        query(&mut root, "ALTER KEYSPACE k WITH quota = {'requests_at_once': 6}").await;
+        assert_eq!(at_once(&[TWO], 6, "app").await.borrow().refusal, None, "all were taken off that had ended");
     });
 }

@@ -1,4 +1,4 @@
-//! The property `quota` of keyspaces: `{'units_per_second': N}`; `{}` limits nothing.
+//! The property `quota` of keyspaces: `{'units_per_second': N, 'requests_at_once': M}`; `{}` limits nothing.
 
 use super::table_options::OptionMap;
 use super::{DefinitionContext, Result};

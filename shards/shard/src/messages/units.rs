@@ -1,4 +1,4 @@
-//! What a core asks of the one that keeps a bucket of units.
+//! What a core asks of the one that keeps a bucket of units, or that counts the requests of a quota.
 
 use cluster::units::Ask;
 use cluster::units::keeper::Holder;
@@ -22,3 +22,15 @@ pub struct LeaseRequest {
     /// What is asked for.
     pub(crate) ask: Ask,
 }
+
+/// Whose quota it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QuotaOwner {
+    /// A keyspace.
+    Keyspace,
+    /// A role.
+    Role,
+}
+
+/// A quota whose requests at once are counted: whose it is, and what stands for the name.
+pub(crate) type CountedQuota = (QuotaOwner, TableId);

@@ -145,7 +145,7 @@ pub(crate) fn sample() -> Keyspace {
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
     let tablets = Some(KeyspaceTablets { initial: 8, is_managed: false });
-    let quota = Quota { units_per_second: Some(1_000) };
+    let quota = Quota { units_per_second: Some(1_000), ..Quota::default() };
     Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets, quota, tables, types }
 }
 

@@ -8,6 +8,7 @@
 //! them were used within a second.
 
 use super::lease_book::{IDLE_MICROS, LeaseBook};
+use crate::messages::units::{CountedQuota, QuotaOwner};
 use cluster::units::HUNDREDTHS;
 use cluster::units::limits::Scope;
 use model::quota::Quota;
@@ -18,13 +19,6 @@ use std::rc::Rc;
 
 /// Most meters of roles beyond those that were used lately.
 const ROLES_MAX: usize = 1024;
-
-/// Whose quota it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum QuotaOwner {
-    Keyspace,
-    Role,
-}
 
 /// A keyspace or role with a quota.
 pub(crate) struct QuotaMeter {
@@ -52,12 +46,49 @@ impl QuotaMeter {
         self.quota.get().units_per_second.map(|units| u64::from(units) * HUNDREDTHS)
     }
 
+    /// The requests that a node may coordinate at the same time; `None` if they are not limited.
+    pub(crate) fn requests_at_once(&self) -> Option<u32> {
+        self.quota.get().requests_at_once
+    }
+
+    /// By what its requests at once are counted.
+    pub(crate) fn counted(&self) -> CountedQuota {
+        (self.owner, self.id)
+    }
+
     /// The scope of its leases.
     pub(crate) fn scope(&self) -> Scope {
         match self.owner {
             QuotaOwner::Keyspace => Scope::Keyspace,
             QuotaOwner::Role => Scope::Role,
         }
+    }
+}
+
+/// The requests of this node that run, by the quotas of which this core counts them.
+#[derive(Default)]
+pub(super) struct RunningRequests {
+    counts: RefCell<HashMap<CountedQuota, u32>>,
+}
+
+impl RunningRequests {
+    /// Counts a request unless there are `most` already.
+    pub(super) fn begin(&self, quota: CountedQuota, most: u32) -> bool {
+        let mut counts = self.counts.borrow_mut();
+        let count = counts.entry(quota).or_default();
+        let begins = *count < most;
+        *count += u32::from(begins);
+        begins
+    }
+
+    /// Takes a request off that was counted. Quotas of which no request runs are forgotten.
+    pub(super) fn end(&self, quota: CountedQuota) {
+        let mut counts = self.counts.borrow_mut();
+        let left = counts.get(&quota).map_or(0, |count| count.saturating_sub(1));
+        match left {
+            0 => counts.remove(&quota),
+            left => counts.insert(quota, left),
+        };
     }
 }
 
@@ -113,7 +144,7 @@ mod tests {
     use super::*;
 
     fn units(units: u32) -> Quota {
-        Quota { units_per_second: Some(units) }
+        Quota { units_per_second: Some(units), ..Quota::default() }
     }
 
     #[test]
@@ -141,6 +172,18 @@ mod tests {
         let mut left: Vec<Box<str>> = roles.meters.borrow().keys().cloned().collect();
         left.sort();
         assert_eq!(left, ["7".into(), "another".into(), "one more".into()] as [Box<str>; 3]);
+    }
+
+    #[test]
+    fn as_many_requests_run_as_there_may_be() {
+        let running = RunningRequests::default();
+        let (of_role, other) = ((QuotaOwner::Role, TableId([1; 16])), (QuotaOwner::Keyspace, TableId([1; 16])));
+        assert!(running.begin(of_role, 2) && running.begin(of_role, 2));
+        assert!(!running.begin(of_role, 2) && running.begin(other, 1));
+        running.end(of_role);
+        assert!(running.begin(of_role, 2) && !running.begin(of_role, 1), "by the number of the moment");
+        [of_role, of_role, other].into_iter().for_each(|quota| running.end(quota));
+        assert!(running.counts.borrow().is_empty());
     }
 
     #[test]

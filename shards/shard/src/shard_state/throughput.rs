@@ -10,8 +10,8 @@
 //! apart are bounded.
 
 use super::lease_book::{IDLE_MICROS, LeaseBook, SWEEP_MICROS};
-use super::quotas::{self, QuotaMeter, RoleQuotas};
-use crate::messages::units::LeaseRequest;
+use super::quotas::{self, QuotaMeter, RoleQuotas, RunningRequests};
+use crate::messages::units::{CountedQuota, LeaseRequest};
 use crate::metrics::heavy_hitters::HeavyHitters;
 use crate::metrics::{Charges, HOT_SECONDS, HotKey, TableCharges};
 use cluster::units::limits::{Measure, Scope, rate_of};
@@ -40,6 +40,7 @@ pub(crate) struct Throughput {
     tables: RefCell<IdMap<TableId, Metered>>,
     keyspaces: RefCell<HashMap<String, Rc<QuotaMeter>>>,
     roles: RoleQuotas,
+    running: RunningRequests,
     keepers: RefCell<HashMap<(TableId, Measure, Scope), Keeper>>,
     swept_at: Cell<u64>,
 }
@@ -114,6 +115,16 @@ impl Throughput {
     /// The quota of a role, for a request; `None` if it has none.
     pub(crate) fn of_role(&self, role: &str, now: Instant) -> Option<Rc<QuotaMeter>> {
         self.roles.of(role, micros(now))
+    }
+
+    /// Counts a request of this node, on the core that counts those of the quota, unless there are `most` already.
+    pub(crate) fn begin_request(&self, quota: CountedQuota, most: u32) -> bool {
+        self.running.begin(quota, most)
+    }
+
+    /// Takes a request off that was counted.
+    pub(crate) fn end_request(&self, quota: CountedQuota) {
+        self.running.end(quota);
     }
 
     /// Whether anything is metered.
@@ -363,7 +374,7 @@ mod tests {
         keyspace.tables.values_mut().for_each(|table| Arc::make_mut(table).options.capacity = None);
         let ids: Vec<TableId> = keyspace.tables.values().map(|table| table.id).collect();
         let mut with = |units| {
-            keyspace.quota = Quota { units_per_second: units };
+            keyspace.quota = Quota { units_per_second: units, ..Quota::default() };
             let mut schema = Schema::empty(Partitioner::Murmur3);
             schema.put_keyspace(Arc::new(keyspace.clone()));
             throughput.adopt(&schema);

@@ -1,7 +1,9 @@
 //! What a request costs, and who pays for it.
 
 use super::Admitted;
+use super::permit::Permit;
 use crate::coordinator::read::ReadPlan;
+use crate::messages::units::CountedQuota;
 use crate::metrics::Charges;
 use crate::shard_state::quotas::QuotaMeter;
 use crate::shard_state::throughput::Meter;
@@ -22,12 +24,15 @@ pub(crate) struct Bill {
     /// The read that has been admitted and is not charged yet. It is kept here, and not by the read itself, so that the
     /// futures of requests without a bill are no larger for it.
     reading: RefCell<Option<ReadCharge>>,
+    /// What counts the request among those at once, until it ends.
+    permits: RefCell<SmallVec<[Permit; 2]>>,
 }
 
 impl Bill {
     /// A bill for a role and its quota. `is_asked` says that the client has asked for it.
     pub(crate) fn new(role: Option<Rc<str>>, role_quota: Option<Rc<QuotaMeter>>, is_asked: bool) -> Bill {
-        Bill { role, role_quota, hundredths: Cell::new(0), is_told: Cell::new(is_asked), reading: RefCell::default() }
+        let (hundredths, is_told) = (Cell::new(0), Cell::new(is_asked));
+        Bill { role, role_quota, hundredths, is_told, reading: RefCell::default(), permits: RefCell::default() }
     }
 
     /// Hundredths of request units, if the client is to be told.
@@ -47,6 +52,15 @@ impl Bill {
     /// The quota of the role; `None` if it has none.
     pub(super) fn role_quota(&self) -> Option<&Rc<QuotaMeter>> {
         self.role_quota.as_ref()
+    }
+
+    /// Whether the request counts already among those at once of a quota: a batch is one request.
+    pub(super) fn has_permit(&self, quota: CountedQuota) -> bool {
+        self.permits.borrow().iter().any(|permit| permit.quota == quota)
+    }
+
+    pub(super) fn keep_permit(&self, permit: Permit) {
+        self.permits.borrow_mut().push(permit);
     }
 
     /// Keeps what was admitted until the read ends.

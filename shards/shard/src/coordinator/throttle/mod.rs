@@ -13,12 +13,13 @@
 //! it.
 //!
 //! [`bill`] adds up what a request costs; [`scopes`] says where each limit counts it; [`asking`] gets one scope's
-//! admission; [`alert`](mod@alert) tells of limits that are nearly used up; [`refusal`] words the answer of a request
+//! admission; [`permit`](mod@permit) counts requests at once; [`alert`](mod@alert) tells of limits that are nearly used up; [`refusal`] words the answer of a request
 //! that is not admitted.
 
 mod alert;
 mod asking;
 mod bill;
+mod permit;
 mod refusal;
 mod scopes;
 
@@ -40,7 +41,8 @@ use cluster::units::Work;
 use cluster::units::limits::{Cost, Limit, Measure, Scope, limits};
 use model::schema::is_system_keyspace;
 use model::{Consistency, DecoratedKey, Failure, Table, Token};
-use refusal::{quota_refusal, refusal};
+use permit::permit;
+use refusal::{count_refusal, quota_refusal, refusal};
 use scopes::{cores_of, scopes};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -243,7 +245,7 @@ async fn admit(
     demand: &Demand<'_>,
 ) -> Result<Admitted, Failure> {
     let mut admitted = Admitted::default();
-    let refused = match admit_each(shard, payers, placement, demand, &mut admitted).await {
+    let refused = match admit_each(shard, bill, payers, placement, demand, &mut admitted).await {
         Ok(()) => return Ok(admitted),
         Err(refused) => refused,
     };
@@ -259,6 +261,7 @@ async fn admit(
 /// others could use.
 async fn admit_each(
     shard: &Shard,
+    bill: &Bill,
     payers: &Payers,
     placement: &TablePlacement,
     demand: &Demand<'_>,
@@ -270,7 +273,7 @@ async fn admit_each(
     let patience = payers.table.as_ref().map_or(0, |meter| meter.capacity.retry_millis.into());
     let site = Site { shard, topology: &topology, placement, began, patience: Duration::from_millis(patience) };
     if let Some(quota) = &payers.role {
-        admit_by_quota(&site, quota, demand, cores, admitted).await?;
+        admit_by_quota(&site, bill, quota, demand, cores, admitted).await?;
     }
     if let Some(meter) = &payers.table {
         for limit in limits(&meter.capacity, demand.is_write, cores) {
@@ -284,18 +287,23 @@ async fn admit_each(
         }
     }
     match &payers.keyspace {
-        Some(quota) => admit_by_quota(&site, quota, demand, cores, admitted).await,
+        Some(quota) => admit_by_quota(&site, bill, quota, demand, cores, admitted).await,
         None => Ok(()),
     }
 }
 
 async fn admit_by_quota(
     site: &Site<'_>,
+    bill: &Bill,
     quota: &QuotaMeter,
     demand: &Demand<'_>,
     cores: u64,
     admitted: &mut Admitted,
 ) -> Result<(), Failure> {
+    if let Some(most) = quota.requests_at_once().filter(|_| !bill.has_permit(quota.counted())) {
+        let permit = permit(site.shard, quota, most).await;
+        bill.keep_permit(permit.ok_or_else(|| count_refusal(quota, most))?);
+    }
     let Some(rate) = quota.rate() else { return Ok(()) };
     let (measure, scope) = (Measure::Units, quota.scope());
     let limit = Limit { measure, rate, is_of_key: false };

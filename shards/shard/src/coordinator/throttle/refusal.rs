@@ -1,9 +1,11 @@
 //! The failure of a request that was not admitted.
 
 use super::Demand;
-use crate::shard_state::quotas::{QuotaMeter, QuotaOwner};
+use crate::messages::units::QuotaOwner;
+use crate::shard_state::quotas::QuotaMeter;
 use cluster::placement::TablePlacement;
 use cluster::units::HUNDREDTHS;
+use cluster::units::keeper::ASK_AGAIN_MICROS;
 use cluster::units::limits::{Limit, Measure};
 use model::failure::Detail;
 use model::{ErrorCode, Failure};
@@ -46,12 +48,26 @@ pub(super) fn refusal(
 
 /// The failure of a request over the quota of a keyspace or role, which has a rate in hundredths a second.
 pub(super) fn quota_refusal(quota: &QuotaMeter, rate: u64, retry_after: Duration) -> Failure {
-    let owner = match quota.owner {
+    let text = rate_text(retry_after, &owner(quota), rate / HUNDREDTHS);
+    throttled(ErrorCode::Overloaded, text, retry_after, Detail::None)
+}
+
+/// The failure of a request that is one too many at once.
+pub(super) fn count_refusal(quota: &QuotaMeter, most: u32) -> Failure {
+    // When one of them ends is not known; most take no longer.
+    let retry_after = Duration::from_micros(ASK_AGAIN_MICROS);
+    let (millis, owner) = (millis(retry_after), owner(quota));
+    let text = format!("Too many requests. RetryAfterMs={millis}, {owner} may have {most} at once on a node");
+    throttled(ErrorCode::Overloaded, text, retry_after, Detail::None)
+}
+
+/// Whose quota it is, in words.
+fn owner(quota: &QuotaMeter) -> String {
+    let kind = match quota.owner {
         QuotaOwner::Keyspace => "keyspace",
         QuotaOwner::Role => "role",
     };
-    let text = rate_text(retry_after, &format!("the {owner} {}", quota.name), rate / HUNDREDTHS);
-    throttled(ErrorCode::Overloaded, text, retry_after, Detail::None)
+    format!("the {kind} {}", quota.name)
 }
 
 fn rate_text(retry_after: Duration, of: &str, rate: u64) -> String {
