@@ -1,4 +1,5 @@
-//! What the capacity of a table and quotas limit: the scopes of a request, their rates, and what the request costs in each.
+//! What the capacity of a table and quotas limit: the scopes of a request, their rates, and what the request costs in
+//! each.
 //!
 //! The rates that a capacity gives hold in each data centre by itself.
 

@@ -35,8 +35,8 @@ pub(crate) const ROLE_QUOTAS: &str = "helenus_role_quotas";
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, keyspaces
-/// with tablets, quotas of keyspaces and roles, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only
-/// what is listed.
+/// with tablets, quotas of keyspaces and roles, the cluster's metadata, and what is repaired. Virtual tables of our own
+/// are shown: cqlsh reads only what is listed.
 const HIDDEN_TABLES: [(&str, &str); 10] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),

@@ -4,8 +4,8 @@
 //! 2. A role's meter begins when the role is read because somebody is logged in as it, and follows the role from then
 //!    on: it is read again once a second at least, and at once if it is changed.
 //!
-//! Invariants: a keyspace or role without a quota has no meter; meters of roles are at most [`ROLES_MAX`] unless more of
-//! them were used within a second.
+//! Invariants: a keyspace or role without a quota has no meter; meters of roles are at most [`ROLES_MAX`] unless more
+//! of them were used within a second.
 
 use super::lease_book::{IDLE_MICROS, LeaseBook};
 use crate::messages::units::{CountedQuota, QuotaOwner};

@@ -13,8 +13,8 @@
 //! it.
 //!
 //! [`bill`] adds up what a request costs; [`scopes`] says where each limit counts it; [`asking`] gets one scope's
-//! admission; [`permit`](mod@permit) counts requests at once; [`alert`](mod@alert) tells of limits that are nearly used up; [`refusal`] words the answer of a request
-//! that is not admitted.
+//! admission; [`permit`](mod@permit) counts requests at once; [`alert`](mod@alert) tells of limits that are nearly used
+//! up; [`refusal`] words the answer of a request that is not admitted.
 
 mod alert;
 mod asking;
