@@ -60,6 +60,7 @@ fn schema() -> Schema {
             has_repair_proofs: true,
             has_tablets: true,
             has_write_sharding: true,
+            has_quotas: true,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

@@ -16,6 +16,8 @@ mod joining;
 mod managed;
 #[path = "nodes/memory.rs"]
 mod memory;
+#[path = "nodes/quotas.rs"]
+mod quotas;
 #[path = "../../wire/tests/sessions/records.rs"]
 mod records;
 #[path = "nodes/repairs.rs"]

@@ -5,6 +5,7 @@ use cql::define::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, USER_TYPES_MAX,
 };
 use cql::plan::Plan;
+use model::quota::{QUOTA_UNITS_MAX, Quota};
 use model::schema::KeyspaceTablets;
 use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
@@ -22,6 +23,7 @@ struct World {
     next_id: u128,
     has_tablets: bool,
     has_write_sharding: bool,
+    has_quotas: bool,
 }
 
 impl World {
@@ -32,6 +34,7 @@ impl World {
             next_id: 1,
             has_tablets: true,
             has_write_sharding: true,
+            has_quotas: true,
         };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
         world
@@ -53,6 +56,7 @@ impl World {
             has_repair_proofs: true,
             has_tablets: self.has_tablets,
             has_write_sharding: self.has_write_sharding,
+            has_quotas: self.has_quotas,
             masking: cql::define::Masking::On,
             guardrails: None,
         };
@@ -275,6 +279,61 @@ fn keyspaces_have_tablets_if_they_ask_for_them() {
         world.failure(&create("more", "{'enabled': true}")),
         "RandomPartitioner doesn't support tablet replication"
     );
+}
+
+#[test]
+fn keyspaces_have_quotas_if_they_ask_for_them() {
+    let mut world = World::new();
+    let quota = |world: &World| world.schema.keyspace("q").expect("there").quota;
+    let most = QUOTA_UNITS_MAX;
+    world.run(&format!(
+        "CREATE KEYSPACE q WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} AND quota = \
+         {{'units_per_second': '{most}'}}"
+    ));
+    assert_eq!(quota(&world), Quota { units_per_second: Some(most), ..Quota::default() });
+    world.run("ALTER KEYSPACE q WITH quota = {'units_per_second': 1000}");
+    world.run("ALTER KEYSPACE q WITH quota = {'requests_at_once': 50}");
+    assert_eq!(quota(&world), Quota { requests_at_once: Some(50), ..Quota::default() }, "all of it is replaced");
+    world.run("ALTER KEYSPACE q WITH quota = {'units_per_second': 1000}");
+    world.run("ALTER KEYSPACE q WITH durable_writes = false");
+    assert_eq!(
+        quota(&world),
+        Quota { units_per_second: Some(1_000), ..Quota::default() },
+        "it stays if it is not named"
+    );
+    let same = world.apply("ALTER KEYSPACE q WITH quota = {'units_per_second': '1000'}").expect("nothing");
+    assert_eq!(same.change, None);
+    let beyond = format!("{{'units_per_second': {}}}", most + 1);
+    let text = |value: &str| {
+        format!("Invalid value '{value}' for units_per_second of a quota: must be a whole number from 1 to {most}")
+    };
+    for (refused, text) in [
+        ("{'units_per_second': 0}", text("0")),
+        ("{'units_per_second': '-5'}", text("-5")),
+        ("{'units_per_second': 1.5}", text("1.5")),
+        ("{'units_per_second': 'many'}", text("many")),
+        (&beyond, text(&(most + 1).to_string())),
+        (
+            "{'requests_at_once': 1000001}",
+            "Invalid value '1000001' for requests_at_once of a quota: must be a whole number from 1 to 1000000".into(),
+        ),
+        ("{'units_per_second': 5, 'bytes_stored': 1}", "Unknown option 'bytes_stored' of a quota".into()),
+    ] {
+        assert_eq!(world.failure(&format!("ALTER KEYSPACE q WITH quota = {refused}")), text, "{refused}");
+    }
+    assert_eq!(
+        world.failure("ALTER KEYSPACE q WITH quota = 5"),
+        "Invalid value for property 'quota'. It should be a map."
+    );
+    let auth = Keyspace { name: "system_auth".into(), ..Keyspace::clone(world.schema.keyspace("q").expect("there")) };
+    world.schema.put_keyspace(Arc::new(auth));
+    let system = "ALTER KEYSPACE system_auth WITH quota = {'units_per_second': 5}";
+    assert_eq!(world.failure(system), "The system keyspace system_auth cannot have a quota");
+    world.has_quotas = false;
+    let text = "Some nodes run a version without quotas; update them first";
+    assert_eq!(world.failure("ALTER KEYSPACE q WITH quota = {'units_per_second': 5}"), text);
+    world.run("ALTER KEYSPACE q WITH quota = {}");
+    assert_eq!(quota(&world), Quota::default(), "it is taken away");
 }
 
 #[test]

@@ -45,6 +45,8 @@ pub struct LoggedIn {
     pub(crate) salted_hash: RefCell<Option<String>>,
     /// What was last known of it.
     pub(crate) known: RefCell<Option<Rc<Entry>>>,
+    /// Whether it had a quota when the last request was let in.
+    pub(crate) has_quota: Cell<bool>,
 }
 
 impl std::fmt::Debug for LoggedIn {

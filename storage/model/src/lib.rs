@@ -40,6 +40,7 @@ pub mod murmur3;
 pub mod mutation;
 pub mod partitioner;
 pub mod query;
+pub mod quota;
 pub mod request;
 pub mod row;
 pub mod schema;

@@ -6,6 +6,7 @@ use crate::index::Index;
 use crate::key::{Home, components};
 use crate::mask::ColumnMask;
 use crate::partitioner::Partitioner;
+use crate::quota::Quota;
 use crate::tablets::TableTablets;
 use crate::text::to_plain;
 use crate::tombstone_gc::{GcBefore, GcMode, RepairedRanges, TombstoneGc};
@@ -426,6 +427,8 @@ pub struct Keyspace {
     pub durable_writes: bool,
     /// That its tables are cut into tablets, and how; `None` if they follow the ring of tokens.
     pub tablets: Option<KeyspaceTablets>,
+    /// How much its tables may be used, all together.
+    pub quota: Quota,
     /// Tables by name.
     pub tables: BTreeMap<String, Arc<Table>>,
     /// User types by name.

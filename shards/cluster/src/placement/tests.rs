@@ -217,6 +217,7 @@ fn one_node_has_everything() {
             replication: replication(class, options),
             durable_writes: true,
             tablets: None,
+            quota: Default::default(),
             tables: tables.iter().map(|of| (of.to_string(), table(of, name))).collect(),
             types: BTreeMap::new(),
         }));

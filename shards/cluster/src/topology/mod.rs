@@ -53,6 +53,8 @@ pub mod features {
     pub const WRITE_SHARDING: u64 = 1 << 20;
     /// It knows that a member is to have no tablets.
     pub const EMPTIED_NODES: u64 = 1 << 21;
+    /// It keeps to quotas of keyspaces and roles, and shares out their units.
+    pub const QUOTAS: u64 = 1 << 22;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -70,7 +72,8 @@ pub mod features {
         | CLUSTER_SNAPSHOTS
         | TABLETS
         | WRITE_SHARDING
-        | EMPTIED_NODES;
+        | EMPTIED_NODES
+        | QUOTAS;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -1,4 +1,5 @@
-//! What the capacity of a table limits: the scopes of a request, their rates, and what the request costs in each.
+//! What the capacity of a table and quotas limit: the scopes of a request, their rates, and what the request costs in
+//! each.
 //!
 //! The rates that a capacity gives hold in each data centre by itself.
 
@@ -40,20 +41,31 @@ impl Measure {
     }
 }
 
-/// What is limited of a table.
+/// What is limited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
-    /// All of it.
+    /// All of a table.
     Table,
-    /// One physical partition: what a core has as the first of its replicas.
+    /// One physical partition of a table: what a core has as the first of its replicas.
     Physical {
         /// The host id of the core's node.
         host_id: Uuid,
         /// The core.
         core: u16,
     },
-    /// A partition key, by the first 64 bits of its token.
+    /// A partition key of a table, by the first 64 bits of its token.
     Key(i64),
+    /// The tables of a keyspace together, by its quota.
+    Keyspace,
+    /// What a role asks for, by its quota.
+    Role,
+}
+
+impl Scope {
+    /// Whether it is one of a quota, which limits more than one table.
+    pub fn is_of_quota(self) -> bool {
+        matches!(self, Scope::Keyspace | Scope::Role)
+    }
 }
 
 /// A limit of a request.
@@ -137,6 +149,9 @@ pub fn limits(capacity: &Capacity, is_write: bool, cores: u64) -> Vec<Limit> {
 
 /// The rate of a scope in a measure; `None` if it is not limited.
 pub fn rate_of(capacity: &Capacity, measure: Measure, scope: Scope, cores: u64) -> Option<u64> {
+    if scope.is_of_quota() {
+        return None;
+    }
     let is_of_key = matches!(scope, Scope::Key(_));
     let is_physical = matches!(scope, Scope::Physical { .. });
     if !is_of_key && is_physical != (capacity.distribution == Distribution::Equal) {
@@ -180,6 +195,7 @@ mod tests {
         assert_eq!(rate_of(&cosmos, Measure::Units, physical, 8), None);
         assert_eq!(rate_of(&cosmos, Measure::Units, Scope::Key(7), 8), Some(1_000_000));
         assert_eq!(rate_of(&cosmos, Measure::Reads, Scope::Key(7), 8), None);
+        assert_eq!(rate_of(&cosmos, Measure::Units, Scope::Keyspace, 8), None, "no capacity says it");
         assert_eq!((0..=255).filter_map(Measure::of).count(), 5);
     }
 

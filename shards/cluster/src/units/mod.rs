@@ -1,8 +1,8 @@
 //! Request units: what a request costs, and how units are shared out where a table may use only so many a second.
 //!
 //! 1. [`mod@price`]: the price of a request, a function of what it does and of nothing else.
-//! 2. Everything that is limited has a *scope*: a table, one of its physical partitions, or one partition key. One core
-//!    of the data centre, its *keeper*, has the bucket of a scope ([`keeper`]).
+//! 2. Everything that is limited has a *scope*: a table, one of its physical partitions, one partition key, or the
+//!    quota of a keyspace or role. One core of the data centre, its *keeper*, has the bucket of a scope ([`keeper`]).
 //! 3. A coordinating core leases units from the keeper shortly before it needs them, and admits requests by what it
 //!    has leased ([`lease`]); so a request is rarely sent anywhere before it is admitted, and never twice.
 //!

@@ -35,8 +35,8 @@ pub struct RoleOptions {
     pub password: Option<Secret>,
     /// HASHED PASSWORD.
     pub hashed_password: Option<Secret>,
-    /// Whether OPTIONS was given.
-    pub custom: bool,
+    /// OPTIONS: names and values.
+    pub custom: Option<Vec<(String, String)>>,
     /// ACCESS TO DATACENTERS.
     pub data_centers: Option<AllowedSet>,
     /// ACCESS FROM CIDRS.

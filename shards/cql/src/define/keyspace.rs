@@ -4,9 +4,10 @@ use super::{
     Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, KEYSPACES_MAX, Result, already_exists, changed,
     is_fixed, is_plain, no_keyspace, refuse_system,
 };
-use super::{replication, table_options, tablets};
+use super::{quota, replication, table_options, tablets};
 use crate::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property};
 use crate::errors::{not_modifiable, syntax};
+use model::quota::{QUOTA, Quota};
 use model::schema::Replication;
 use model::{Failure, Keyspace, Schema};
 use std::collections::BTreeMap;
@@ -19,10 +20,11 @@ struct Properties<'a> {
     replication: Option<&'a table_options::OptionMap>,
     durable_writes: Option<bool>,
     tablets: Option<&'a table_options::OptionMap>,
+    quota: Option<&'a table_options::OptionMap>,
 }
 
 fn properties(written: &[Property]) -> Result<Properties<'_>> {
-    let mut found = Properties { replication: None, durable_writes: None, tablets: None };
+    let mut found = Properties { replication: None, durable_writes: None, tablets: None, quota: None };
     for (at, property) in written.iter().enumerate() {
         if written[..at].iter().any(|other| other.name == property.name) {
             return Err(syntax(format!("Multiple definitions for property '{}'", property.name)));
@@ -31,6 +33,7 @@ fn properties(written: &[Property]) -> Result<Properties<'_>> {
             "replication" => found.replication = Some(table_options::map_of(property)?),
             "durable_writes" => found.durable_writes = Some(table_options::boolean_of(property)?),
             "tablets" => found.tablets = Some(table_options::map_of(property)?),
+            QUOTA => found.quota = Some(table_options::map_of(property)?),
             other => return Err(syntax(format!("Unknown property '{other}'"))),
         }
     }
@@ -42,7 +45,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
     if is_fixed(&name.to_ascii_lowercase()) {
         return Err(Failure::invalid(format!("System keyspace '{name}' is not user-modifiable")));
     }
-    let Properties { replication, durable_writes, tablets } = properties(&create.properties)?;
+    let Properties { replication, durable_writes, tablets, quota } = properties(&create.properties)?;
     let Some(options) = replication else {
         return Err(Failure::invalid("Missing mandatory option 'replication'"));
     };
@@ -67,6 +70,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
     let replication = replication::check(name, options, None, site.nodes)?;
     let tablets =
         tablets::of_new_keyspace((tablets, replication::is_managed(options)), &replication, schema.partitioner, site)?;
+    let quota = quota::of_keyspace(name, quota, Quota::default(), site)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }
@@ -75,6 +79,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
         replication,
         durable_writes: durable_writes.unwrap_or(true),
         tablets,
+        quota,
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     };
@@ -87,7 +92,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
     if is_fixed(name) {
         return Err(not_modifiable(name));
     }
-    let Properties { replication, durable_writes, tablets } = properties(&alter.properties)?;
+    let Properties { replication, durable_writes, tablets, quota } = properties(&alter.properties)?;
     let Some(before) = schema.keyspace(name) else {
         return if alter.if_exists { Ok(Applied::nothing()) } else { Err(no_keyspace(name)) };
     };
@@ -99,6 +104,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
         is_managed = replication::is_managed(options);
     }
     after.tablets = tablets::of_altered_keyspace((tablets, is_managed), before, &after, schema.partitioner, site)?;
+    after.quota = quota::of_keyspace(name, quota, before.quota, site)?;
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }

@@ -20,6 +20,7 @@ mod index;
 mod ineffective_options;
 mod keyspace;
 mod masks;
+mod quota;
 mod replication;
 mod table;
 mod table_options;
@@ -77,6 +78,8 @@ pub struct DefinitionContext<'a> {
     pub has_tablets: bool,
     /// Whether all nodes know the option `write_sharding`.
     pub has_write_sharding: bool,
+    /// Whether all nodes keep to quotas of keyspaces.
+    pub has_quotas: bool,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }

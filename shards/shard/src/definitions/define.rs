@@ -107,6 +107,7 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
         has_repair_proofs: shard.topology().all_have(features::REPAIR_PROOFS),
         has_tablets: shard.topology().all_have(features::TABLETS),
         has_write_sharding: shard.topology().all_have(features::WRITE_SHARDING),
+        has_quotas: shard.topology().all_have(features::QUOTAS),
         guardrails: config.guardrails.as_deref(),
     }
 }

@@ -7,6 +7,7 @@
 use crate::schema::system_tables::CustomIndex;
 use cql::java_order::{bucket, bytes_hash, in_hash_order};
 use model::identifier::quoted;
+use model::quota::QUOTA;
 use model::schema::{DroppedColumn, KeyspaceTablets};
 use model::types::UserType;
 use model::{Column, ColumnKind, CqlType, Index, Keyspace, Table};
@@ -37,6 +38,9 @@ pub(super) fn keyspace(keyspace: &Keyspace) -> String {
         Some(KeyspaceTablets { initial, .. }) => {
             write!(out, " AND tablets = {{'enabled': true, 'initial': {initial}}}").unwrap_or_default();
         }
+    }
+    if !keyspace.quota.is_empty() {
+        write!(out, " AND {QUOTA} = {}", map(&keyspace.quota.to_map())).unwrap_or_default();
     }
     out + ";"
 }

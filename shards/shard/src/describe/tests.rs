@@ -120,6 +120,7 @@ fn sample() -> Schema {
         replication,
         durable_writes: true,
         tablets: None,
+        quota: Default::default(),
         tables,
         types: Default::default(),
     };
@@ -156,6 +157,17 @@ fn keyspaces_show_their_tablets() {
         let expected = format!("}}  AND durable_writes = true AND tablets = {shown};");
         assert!(found[0][3].ends_with(&expected), "{}", found[0][3]);
     }
+}
+
+#[test]
+fn keyspaces_show_their_quotas() {
+    let mut schema = sample();
+    let mut keyspace = Keyspace::clone(schema.keyspace("Schema_L").expect("there"));
+    keyspace.quota.units_per_second = Some(500);
+    schema.put_keyspace(Arc::new(keyspace));
+    let found = rows(&schema, Target::Keyspace { name: Some("Schema_L".into()), only: true }, None);
+    let expected = "}  AND durable_writes = true AND quota = {'units_per_second': '500'};";
+    assert!(found[0][3].ends_with(expected), "{}", found[0][3]);
 }
 
 #[test]

@@ -164,6 +164,11 @@ async fn serve(shard: &Shard, request: Request) -> Reply {
         }
         Request::FindPrepared(id) => Reply::Prepared(Box::pin(prepared::find_at_home(shard, id)).await),
         Request::Lease(request) => Reply::Leased(throttle::lease(shard, &request)),
+        Request::BeginLimited { quota, most } => Reply::Begun(shard.throughput().begin_request(quota, most)),
+        Request::EndLimited(quota) => {
+            shard.throughput().end_request(quota);
+            Reply::Done(Ok(()))
+        }
         Request::ForgetRoles => {
             shard.roles().forget();
             Reply::Done(Ok(()))

@@ -85,7 +85,7 @@ async fn run(
     if shard.has_guardrails() {
         warnings.extend(guardrail_checks::check(shard, prepared, values, parameters)?);
     }
-    let bill = bill(shard, session, parameters);
+    let bill = bill(shard, session, std::iter::once(&prepared.plan), parameters);
     let bill = bill.as_ref();
     let response = match &prepared.plan {
         Plan::Select(plan) => {
@@ -144,14 +144,43 @@ async fn run(
     Ok(Answer { response, warnings, charge: bill.and_then(|bill| bill.told()), tablet })
 }
 
-/// Who pays for a request; nobody if no table is metered and the client does not ask for the price.
+/// Who pays for a request of these plans; nobody if nothing is metered and the client does not ask for the price.
 #[inline]
-fn bill(shard: &Shard, session: &Session, parameters: &QueryParameters<'_>) -> Option<Rc<Bill>> {
+fn bill<'p>(
+    shard: &Shard,
+    session: &Session,
+    plans: impl Iterator<Item = &'p Plan>,
+    parameters: &QueryParameters<'_>,
+) -> Option<Rc<Bill>> {
     if !shard.throughput().is_metered() && !parameters.wants_charge {
         return None;
     }
-    let role = session.user.borrow().as_ref().map(|user| user.name.clone());
-    Some(Rc::new(Bill::new(role, parameters.wants_charge)))
+    metered_bill(shard, session, plans, parameters.wants_charge)
+}
+
+/// The same where something is metered, though perhaps not what the plans concern.
+fn metered_bill<'p>(
+    shard: &Shard,
+    session: &Session,
+    mut plans: impl Iterator<Item = &'p Plan>,
+    is_asked: bool,
+) -> Option<Rc<Bill>> {
+    let user = session.user.borrow();
+    let user = user.as_ref();
+    let role_quota = user
+        .filter(|user| user.has_quota.get())
+        .and_then(|user| shard.throughput().of_role(&user.name, runtime::now()));
+    let is_metered = |table: &model::Table| shard.throughput().is_metered_table(table.id);
+    let concerns = |plan: &Plan| match plan {
+        Plan::Select(select) => is_metered(&select.table),
+        Plan::Modify(modify) => is_metered(&modify.table),
+        Plan::Batch(_) | Plan::Transaction(_) => true,
+        _ => false,
+    };
+    if role_quota.is_none() && !is_asked && !plans.any(concerns) {
+        return None;
+    }
+    Some(Rc::new(Bill::new(user.map(|user| user.name.clone()), role_quota, is_asked)))
 }
 
 fn describe_page(

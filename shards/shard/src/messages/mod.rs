@@ -40,7 +40,7 @@ use start::StartStep;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use streams::{StreamAnswer, StreamVerb};
-use units::LeaseRequest;
+use units::{CountedQuota, LeaseRequest};
 use uuid::Uuid;
 
 /// A message as it travels through the mesh between cores.
@@ -196,6 +196,15 @@ pub enum Request {
     FindPrepared([u8; 16]),
     /// Serve a holder from a bucket of units that the receiver keeps.
     Lease(Box<LeaseRequest>),
+    /// Count a request among those at once of a quota unless there are `most`. Sent to the core that counts them.
+    BeginLimited {
+        /// The quota.
+        quota: CountedQuota,
+        /// How many there may be.
+        most: u32,
+    },
+    /// Take a request off that was counted.
+    EndLimited(CountedQuota),
     /// Forget what was read of roles, because they have changed.
     ForgetRoles,
     /// Return metrics of this core.
@@ -254,6 +263,8 @@ pub enum Reply {
     Prepared(Option<PreparedText>),
     /// The answer to [`Request::Lease`]; `None` if the receiver knows of no such limit.
     Leased(Option<Grant>),
+    /// The answer to [`Request::BeginLimited`]: whether the request is counted.
+    Begun(bool),
     /// The answer to [`Request::Metrics`].
     Metrics(MetricsReply),
     /// The answer to [`Request::Table`].
@@ -385,6 +396,11 @@ impl Reply {
             Reply::Leased(grant) => grant,
             _ => None,
         }
+    }
+
+    /// The result of [`Request::BeginLimited`]; none is counted if it was not served.
+    pub(crate) fn begun(self) -> bool {
+        matches!(self, Reply::Begun(true))
     }
 
     /// The result of [`Request::Metrics`].

@@ -47,7 +47,7 @@ pub(crate) async fn watch(shard: Shard, thresholds: DiskThresholds) {
 }
 
 /// Notes how much is used of what the threshold for failures allows, or of that for warnings if there is no other. The
-/// log is told of it only where the throughput of some table is limited: otherwise it says what Cassandra's does.
+/// log is told of it only where throughput is limited: otherwise it says what Cassandra's does.
 fn alert(shard: &Shard, percent: u64, threshold: Threshold) {
     let Some(limit) = threshold.fail.or(threshold.warn) else { return };
     let (used, limit) = (percent * 100 / limit.max(1), format!("{limit}% of the disks"));

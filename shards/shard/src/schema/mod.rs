@@ -127,6 +127,7 @@ pub(crate) async fn load(store: &Store) -> Result<Loaded, Error> {
         column_ids: cells::read_all(store, table("system_schema", rows::column_ids::TABLE)).await?,
         masks: cells::read_all(store, table("system_schema", "column_masks")).await?,
         tablets: cells::read_all(store, table("system_schema", rows::tablets::TABLE)).await?,
+        quotas: cells::read_all(store, table("system_schema", rows::quotas::TABLE)).await?,
     };
     unsupported::refuse_indexes(table("system_schema", "indexes"), &rows.indexes)?;
     for (name, what) in unsupported::TABLES {

@@ -6,9 +6,10 @@
 //! Invariants: these definitions win over what `system_schema` says about the same keyspaces; columns have the ids of
 //! their order here, for good; the hidden tables are readable and appear neither in `system_schema` nor in DESCRIBE.
 
-use super::rows::{column_ids, tablets};
+use super::rows::{column_ids, quotas, tablets};
 use cql::ast;
 use md5::{Digest, Md5};
+use model::quota::Quota;
 use model::schema::{Replication, TableOptions};
 use model::{Column, ColumnId, ColumnKind, CqlType, Failure, Keyspace, Partitioner, Schema, Table, TableId};
 use std::collections::BTreeMap;
@@ -27,16 +28,21 @@ pub(crate) const METADATA_LOG: &str = "helenus_metadata_log";
 /// The table of `system` that holds what is proven to be repaired on all replicas, by tables.
 pub(crate) const REPAIRED: &str = "helenus_repaired";
 
+/// The table of `system_auth` that holds the quotas of roles.
+pub(crate) const ROLE_QUOTAS: &str = "helenus_role_quotas";
+
 /// A table of ScyllaDB that some drivers ask for once they see sharding keys in SUPPORTED; it has no rows.
 const EXTENSIONS: (&str, &str) = ("system_schema", "scylla_tables");
 
 /// The system tables that Cassandra does not have, with their keyspaces: that of drivers, the ids of columns, keyspaces
-/// with tablets, the cluster's metadata, and what is repaired. Virtual tables of our own are shown: cqlsh reads only
-/// what is listed.
-const HIDDEN_TABLES: [(&str, &str); 8] = [
+/// with tablets, quotas of keyspaces and roles, the cluster's metadata, and what is repaired. Virtual tables of our own
+/// are shown: cqlsh reads only what is listed.
+const HIDDEN_TABLES: [(&str, &str); 10] = [
     EXTENSIONS,
     ("system_schema", column_ids::TABLE),
     ("system_schema", tablets::TABLE),
+    ("system_schema", quotas::TABLE),
+    ("system_auth", ROLE_QUOTAS),
     ("system", METADATA),
     ("system", METADATA_MEMBERS),
     ("system", METADATA_TABLETS),
@@ -131,7 +137,15 @@ fn keyspace(words: &str) -> Keyspace {
     let class = format!("org.apache.cassandra.locator.{}", words.next().unwrap_or_default());
     let options = words.next().map(|factor| ("replication_factor".to_string(), factor.to_string()));
     let replication = Replication { class, options: options.into_iter().collect() };
-    Keyspace { name, replication, durable_writes: true, tablets: None, tables: BTreeMap::new(), types: BTreeMap::new() }
+    Keyspace {
+        name,
+        replication,
+        durable_writes: true,
+        tablets: None,
+        quota: Quota::default(),
+        tables: BTreeMap::new(),
+        types: BTreeMap::new(),
+    }
 }
 
 fn empty_table(keyspace: &str, name: &str) -> Table {
@@ -235,7 +249,7 @@ mod tests {
         let stored: Vec<&Arc<Table>> =
             schema.tables.values().filter(|table| !VIRTUAL_KEYSPACES.contains(&table.keyspace.as_str())).collect();
         let columns: usize = stored.iter().filter(|table| !is_hidden(table)).map(|t| t.columns.len()).sum();
-        assert_eq!((stored.len(), columns), (56, 313));
+        assert_eq!((stored.len(), columns), (58, 313));
         assert!(schema.keyspaces["system"].is_local() && schema.keyspaces["system_schema"].is_local());
         assert!(!schema.keyspaces["system_auth"].is_local());
         for (keyspace, hidden) in HIDDEN_TABLES {
@@ -254,7 +268,7 @@ mod tests {
         }
         lines.sort();
         let sum: [u8; 16] = Md5::digest(lines.join("\n")).into();
-        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "ad411eb287c854d665d490323e31ac4a");
+        assert_eq!(format!("{:032x}", u128::from_be_bytes(sum)), "c6e8e4cac069370339f2620cef75feed");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use super::rows::SchemaRows;
 use super::*;
 use model::capacity::Capacity;
 use model::mutation::Operation;
+use model::quota::Quota;
 use model::schema::{DroppedColumn, KeyspaceTablets, Replication, TableOptions};
 use model::tablets::TableTablets;
 use model::types::UserType;
@@ -47,6 +48,7 @@ fn schema_rows(system: &Schema, mutations: &[Mutation]) -> SchemaRows {
         column_ids: of(rows::column_ids::TABLE),
         masks: of("column_masks"),
         tablets: of(rows::tablets::TABLE),
+        quotas: of(rows::quotas::TABLE),
     }
 }
 
@@ -143,7 +145,8 @@ pub(crate) fn sample() -> Keyspace {
     let tables = [(table.name.clone(), Arc::new(table))].into();
     let types = [inner, outer].map(|definition| (definition.name.clone(), definition)).into();
     let tablets = Some(KeyspaceTablets { initial: 8, is_managed: false });
-    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets, tables, types }
+    let quota = Quota { units_per_second: Some(1_000), ..Quota::default() };
+    Keyspace { name: "Schema_L".into(), replication, durable_writes: false, tablets, quota, tables, types }
 }
 
 #[test]
@@ -265,12 +268,12 @@ fn damaged_rows_are_refused_or_read() {
     let whole = rows_of_keyspaces(&system, &[&sample()]);
     let mut refused = 0;
     let mut damage = |rows: &SchemaRows| refused += usize::from(rows::load(&system, rows).is_err());
-    for which in 0..9 {
+    for which in 0..10 {
         fn pick(rows: &mut SchemaRows, which: usize) -> &mut Vec<StoredRow> {
             let SchemaRows { keyspaces, types, tables, columns, dropped_columns, indexes, .. } = rows;
-            let SchemaRows { column_ids, masks, tablets, .. } = rows;
-            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks, tablets];
-            all.into_iter().nth(which).expect("nine")
+            let SchemaRows { column_ids, masks, tablets, quotas, .. } = rows;
+            let all = [keyspaces, types, tables, columns, dropped_columns, indexes, column_ids, masks, tablets, quotas];
+            all.into_iter().nth(which).expect("ten")
         }
         let count = pick(&mut whole.clone(), which).len();
         for row in 0..count {
@@ -342,6 +345,7 @@ fn later(system: &Schema, before: SchemaRows, mutation: &Mutation) -> SchemaRows
         column_ids: apply(rows::column_ids::TABLE, &before.column_ids),
         masks: apply("column_masks", &before.masks),
         tablets: apply(rows::tablets::TABLE, &before.tablets),
+        quotas: apply(rows::quotas::TABLE, &before.quotas),
     }
 }
 
@@ -363,6 +367,8 @@ fn changes_write_what_the_next_start_reads() {
         Box::new(|keyspace| keyspace.tables.clear()),
         Box::new(|keyspace| keyspace.tablets = None),
         Box::new(|keyspace| keyspace.tablets = Some(KeyspaceTablets::default())),
+        Box::new(|keyspace| keyspace.quota = Quota::default()),
+        Box::new(|keyspace| keyspace.quota.units_per_second = Some(1)),
         Box::new(|keyspace| {
             let mut table = Table::clone(&keyspace.tables["Tab"]);
             (table.id, table.name) = (TableId([8; 16]), "Tab2".into());
@@ -421,9 +427,13 @@ fn changes_write_what_the_next_start_reads() {
 fn dropping_deletes_what_creating_wrote() {
     let system = system_schema(model::Partitioner::Murmur3);
     let keyspace = sample();
-    // Nodes that do not know tablets do not know their table: only of keyspaces that have some is it mentioned.
-    for (tablets, tables) in [(keyspace.tablets, 13), (None, 12)] {
-        let keyspace = Keyspace { tablets, ..keyspace.clone() };
+    // Nodes that do not know tablets or quotas do not know their tables: only of keyspaces that have some are they
+    // mentioned.
+    let none = Quota::default();
+    for (tablets, quota, tables) in
+        [(keyspace.tablets, keyspace.quota, 14), (None, keyspace.quota, 13), (None, none, 12)]
+    {
+        let keyspace = Keyspace { tablets, quota, ..keyspace.clone() };
         let mut schema = system.clone();
         schema.put_keyspace(Arc::new(keyspace.clone()));
         let dropped = rows::keyspace_dropped(&schema, &keyspace.name, 9, 1);

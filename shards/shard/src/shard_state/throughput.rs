@@ -1,36 +1,33 @@
-//! What this core has leased of the tables whose throughput is limited, the buckets that it keeps, and what was
-//! charged.
+//! The tables whose throughput is limited, by themselves or with their keyspaces, the buckets that this core keeps, and
+//! what was charged.
 //!
-//! 1. Each table with a capacity has a [`Meter`], which begins when the schema that has it is served.
-//! 2. A coordinating core admits requests by the leases of the meter (`coordinator::throttle`).
+//! 1. Each table with a capacity has a [`Meter`], which begins when the schema that has it is served. Keyspaces and
+//!    roles with quotas have meters of their own ([`super::quotas`]).
+//! 2. A coordinating core admits requests by the leases of the meters (`coordinator::throttle`, [`LeaseBook`]).
 //! 3. The buckets of the scopes that this core keeps are in [`Throughput::lease`]; they begin when they are asked.
 //!
-//! Invariants: where no table has a capacity, a request looks at one flag. Leases of keys, buckets and roles are
-//! bounded; a lease that is dropped to make room has not been used for a second, or its key is not limited for a while.
+//! Invariants: where nothing has a capacity or a quota, a request looks at one flag. Buckets and roles that are told
+//! apart are bounded.
 
-use crate::messages::units::LeaseRequest;
+use super::lease_book::{IDLE_MICROS, LeaseBook, SWEEP_MICROS};
+use super::quotas::{self, QuotaMeter, RoleQuotas, RunningRequests};
+use crate::messages::units::{CountedQuota, LeaseRequest};
 use crate::metrics::heavy_hitters::HeavyHitters;
 use crate::metrics::{Charges, HOT_SECONDS, HotKey, TableCharges};
 use cluster::units::limits::{Measure, Scope, rate_of};
-use cluster::units::{Grant, HUNDREDTHS, Keeper, Lease};
+use cluster::units::{Grant, Keeper};
 use model::capacity::Capacity;
+use model::quota::Quota;
 use model::{HashMap, IdMap, Partitioner, Schema, TableId};
 use runtime::Instant;
-use runtime::sync::Condition;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 
-/// Most partition keys of a table of which a core has leases.
-pub(crate) const KEYS_MAX: usize = 8192;
 /// Most buckets that a core keeps.
 pub(crate) const KEEPERS_MAX: usize = 1 << 16;
 /// Most roles of a table that are told apart; the others are added up as `(others)`.
 pub(crate) const ROLES_MAX: usize = 64;
-/// What is not used for so long may be forgotten, microseconds.
-const IDLE_MICROS: u64 = 1_000_000;
-/// How often what is not used is looked for, microseconds.
-const SWEEP_MICROS: u64 = 100_000;
 /// Keys of a table of which a core knows whether they are hot.
 const HOT_KEYS_MAX: usize = 128;
 /// The name under which roles beyond [`ROLES_MAX`] are shown.
@@ -40,30 +37,32 @@ pub(crate) const OTHER_ROLES: &str = "(others)";
 #[derive(Default)]
 pub(crate) struct Throughput {
     is_metered: Cell<bool>,
-    meters: RefCell<IdMap<TableId, Rc<Meter>>>,
+    tables: RefCell<IdMap<TableId, Metered>>,
+    keyspaces: RefCell<HashMap<String, Rc<QuotaMeter>>>,
+    roles: RoleQuotas,
+    running: RunningRequests,
     keepers: RefCell<HashMap<(TableId, Measure, Scope), Keeper>>,
     swept_at: Cell<u64>,
 }
 
-/// A table whose throughput is limited.
+/// What limits the requests of a table.
+#[derive(Clone, Default)]
+pub(crate) struct Metered {
+    /// Its capacity.
+    pub(crate) table: Option<Rc<Meter>>,
+    /// The quota of its keyspace.
+    pub(crate) keyspace: Option<Rc<QuotaMeter>>,
+}
+
+/// A table with a capacity.
 pub(crate) struct Meter {
     /// The keyspace and name of the table.
     name: (String, String),
     pub(crate) capacity: Arc<Capacity>,
-    leases: RefCell<HashMap<(Measure, Scope), LeaseSlot>>,
-    swept_at: Cell<u64>,
-    /// Told when a keeper has answered.
-    pub(crate) answered: Condition,
-    /// What the next read is expected to cost, hundredths.
-    read_estimate: Cell<u64>,
+    pub(crate) leases: Rc<LeaseBook>,
     charges: RefCell<Vec<(Rc<str>, Charges)>>,
     second: Cell<SecondSum>,
     hot: RefCell<HotKeys>,
-}
-
-struct LeaseSlot {
-    lease: Lease,
-    used_at: u64,
 }
 
 /// Hundredths of the second that runs and of the one before.
@@ -80,43 +79,81 @@ pub(crate) fn micros(now: Instant) -> u64 {
 }
 
 impl Throughput {
-    /// Meters those tables of a schema that have a capacity. A meter goes on if the capacity is the same.
+    /// Meters those tables of a schema that have a capacity, or whose keyspaces have a quota. A meter goes on if the
+    /// capacity is the same.
     pub(crate) fn adopt(&self, schema: &Schema) {
-        let mut meters = self.meters.borrow_mut();
-        let before = std::mem::take(&mut *meters);
+        let mut tables = self.tables.borrow_mut();
+        let before = std::mem::take(&mut *tables);
         for table in schema.tables.values() {
             let Some(capacity) = &table.options.capacity else { continue };
             let name = (table.keyspace.clone(), table.name.clone());
-            let meter = match before.get(&table.id) {
+            let meter = match before.get(&table.id).and_then(|metered| metered.table.as_ref()) {
                 Some(meter) if meter.capacity == *capacity => meter.clone(),
                 Some(meter) => Rc::new(Meter { charges: meter.charges.clone(), ..Meter::new(name, capacity.clone()) }),
                 None => Rc::new(Meter::new(name, capacity.clone())),
             };
-            meters.insert(table.id, meter);
+            tables.insert(table.id, Metered { table: Some(meter), keyspace: None });
         }
-        self.is_metered.set(!meters.is_empty());
+        let mut keyspaces = self.keyspaces.borrow_mut();
+        let before = std::mem::take(&mut *keyspaces);
+        for keyspace in schema.keyspaces.values().filter(|keyspace| !keyspace.quota.is_empty()) {
+            let meter = quotas::of_keyspace(&keyspace.name, keyspace.quota, before.get(&keyspace.name));
+            for table in keyspace.tables.values() {
+                tables.entry(table.id).or_default().keyspace = Some(meter.clone());
+            }
+            keyspaces.insert(keyspace.name.clone(), meter);
+        }
+        self.is_metered.set(!tables.is_empty() || !self.roles.is_empty());
     }
 
-    /// Whether any table is metered.
+    /// Notes the quota with which a role was read.
+    pub(crate) fn note_role(&self, role: &str, quota: Quota, now: Instant) {
+        self.roles.note(role, quota, micros(now));
+        self.is_metered.set(!self.tables.borrow().is_empty() || !self.roles.is_empty());
+    }
+
+    /// The quota of a role, for a request; `None` if it has none.
+    pub(crate) fn of_role(&self, role: &str, now: Instant) -> Option<Rc<QuotaMeter>> {
+        self.roles.of(role, micros(now))
+    }
+
+    /// Counts a request of this node, on the core that counts those of the quota, unless there are `most` already.
+    pub(crate) fn begin_request(&self, quota: CountedQuota, most: u32) -> bool {
+        self.running.begin(quota, most)
+    }
+
+    /// Takes a request off that was counted.
+    pub(crate) fn end_request(&self, quota: CountedQuota) {
+        self.running.end(quota);
+    }
+
+    /// Whether anything is metered.
     #[inline]
     pub(crate) fn is_metered(&self) -> bool {
         self.is_metered.get()
     }
 
-    /// The meter of a table; `None` if the table is not metered.
+    /// Whether requests of a table are metered, whoever asks.
+    pub(crate) fn is_metered_table(&self, table: TableId) -> bool {
+        self.is_metered.get() && self.tables.borrow().contains_key(&table)
+    }
+
+    /// The meters of a table.
     #[inline]
-    pub(crate) fn of(&self, table: TableId) -> Option<Rc<Meter>> {
+    pub(crate) fn of(&self, table: TableId) -> Metered {
         if !self.is_metered.get() {
-            return None;
+            return Metered::default();
         }
-        self.meters.borrow().get(&table).cloned()
+        self.tables.borrow().get(&table).cloned().unwrap_or_default()
     }
 
     /// Serves a holder from a bucket that this core keeps; `None` if this core knows of no such limit. `cores` is the
     /// number of cores of the data centre. Now and then it also tells what percentage of the limit was used.
     pub(crate) fn lease(&self, request: &LeaseRequest, cores: u64, now: u64) -> Option<(Grant, Option<u64>)> {
-        let meter = self.of(request.table)?;
-        let rate = rate_of(&meter.capacity, request.measure, request.scope, cores)?;
+        let rate = match request.quota_rate {
+            Some(rate) => rate,
+            None => rate_of(&self.of(request.table).table?.capacity, request.measure, request.scope, cores)?,
+        };
         let mut keepers = self.keepers.borrow_mut();
         if keepers.len() >= KEEPERS_MAX && now.saturating_sub(self.swept_at.get()) >= SWEEP_MICROS {
             self.swept_at.set(now);
@@ -135,8 +172,9 @@ impl Throughput {
 
     /// What was charged of each metered table.
     pub(crate) fn charges(&self, now: Instant) -> Vec<TableCharges> {
-        let meters = self.meters.borrow();
-        let mut all: Vec<TableCharges> = meters.iter().map(|(table, meter)| meter.shown(*table, now)).collect();
+        let tables = self.tables.borrow();
+        let meters = tables.iter().filter_map(|(table, metered)| Some((table, metered.table.as_ref()?)));
+        let mut all: Vec<TableCharges> = meters.map(|(table, meter)| meter.shown(*table, now)).collect();
         all.sort_by_key(|charges| charges.table);
         all
     }
@@ -147,49 +185,11 @@ impl Meter {
         Meter {
             name,
             capacity,
-            leases: RefCell::default(),
-            swept_at: Cell::new(0),
-            answered: Condition::default(),
-            read_estimate: Cell::new(HUNDREDTHS),
+            leases: Rc::default(),
             charges: RefCell::default(),
             second: Cell::default(),
             hot: RefCell::new(HotKeys::new()),
         }
-    }
-
-    /// Runs `look` on the lease of a scope, which begins with `first` hundredths; `None` if there is no room for it.
-    pub(crate) fn with_lease<T>(
-        &self,
-        name: (Measure, Scope),
-        first: u64,
-        now: u64,
-        look: impl FnOnce(&mut Lease) -> T,
-    ) -> Option<T> {
-        let mut leases = self.leases.borrow_mut();
-        if leases.len() >= KEYS_MAX && !leases.contains_key(&name) {
-            if now.saturating_sub(self.swept_at.get()) < SWEEP_MICROS {
-                return None;
-            }
-            self.swept_at.set(now);
-            leases.retain(|_, slot| now.saturating_sub(slot.used_at) < IDLE_MICROS);
-            if leases.len() >= KEYS_MAX {
-                return None;
-            }
-        }
-        let slot = leases.entry(name).or_insert_with(|| LeaseSlot { lease: Lease::new(first, now), used_at: now });
-        slot.used_at = now;
-        Some(look(&mut slot.lease))
-    }
-
-    /// What the next read is expected to cost.
-    pub(crate) fn read_estimate(&self) -> u64 {
-        self.read_estimate.get()
-    }
-
-    /// Takes the price of a read into account for the next ones: by an eighth of the difference.
-    pub(crate) fn note_read(&self, units: u64) {
-        let estimate = self.read_estimate.get();
-        self.read_estimate.set((estimate - estimate / 8 + units / 8).max(1));
     }
 
     /// Adds to what was charged for a key.
@@ -294,13 +294,15 @@ impl SecondSum {
 mod tests {
     use super::*;
     use cluster::units::Ask;
+    use model::Keyspace;
     use model::capacity::Provisioned;
     use uuid::Uuid;
 
     fn metered(capacity: Capacity) -> (Throughput, Rc<Meter>) {
         let throughput = Throughput::default();
         let meter = Rc::new(Meter::new(("ks".into(), "t".into()), Arc::new(capacity)));
-        throughput.meters.borrow_mut().insert(TableId([7; 16]), meter.clone());
+        let metered = Metered { table: Some(meter.clone()), keyspace: None };
+        throughput.tables.borrow_mut().insert(TableId([7; 16]), metered);
         throughput.is_metered.set(true);
         (throughput, meter)
     }
@@ -308,7 +310,7 @@ mod tests {
     fn request(scope: Scope) -> LeaseRequest {
         let ask = Ask { wanted: 500, least: 100, round_trip_micros: 0 };
         let holder = (Uuid::nil(), 0);
-        LeaseRequest { table: TableId([7; 16]), measure: Measure::Writes, scope, holder, ask }
+        LeaseRequest { table: TableId([7; 16]), measure: Measure::Writes, scope, quota_rate: None, holder, ask }
     }
 
     #[test]
@@ -326,14 +328,9 @@ mod tests {
     }
 
     #[test]
-    fn so_many_keys_and_roles_are_told_apart() {
+    fn so_many_roles_are_told_apart() {
         let provisioned = Provisioned::Units { per_second: 400, is_autoscaled: false };
         let (throughput, meter) = metered(Capacity { provisioned, ..Capacity::default() });
-        let look = |key, now| meter.with_lease((Measure::Units, Scope::Key(key)), 5, now, |lease| lease.balance());
-        assert!((0..KEYS_MAX as i64).all(|key| look(key, 1) == Some(5)));
-        assert_eq!(look(-1, SWEEP_MICROS + 1), None, "one more");
-        assert_eq!(look(3, SWEEP_MICROS + 2), Some(5));
-        assert_eq!(look(-1, 2 * IDLE_MICROS), Some(5), "those that are not used make room");
         let charged = Charges { writes: 1, write_units: 250, ..Charges::default() };
         for role in 0..=ROLES_MAX + 1 {
             meter.charge(Some(&format!("r{role}").into()), &charged, Instant(1_500_000_000));
@@ -345,11 +342,50 @@ mod tests {
         assert_eq!(throughput.charges(Instant(4_100_000_000))[0].last_second, 0);
     }
 
+    /// Whoever asks says the rate of a quota: a keeper need not have read the role.
     #[test]
-    fn the_expected_price_follows_what_reads_cost() {
-        let (_, meter) = metered(Capacity::default());
-        assert_eq!(meter.read_estimate(), 100);
-        (0..60).for_each(|_| meter.note_read(900));
-        assert!((880..=900).contains(&meter.read_estimate()), "{}", meter.read_estimate());
+    fn a_bucket_of_a_quota_has_the_rate_of_the_last_asking() {
+        let throughput = Throughput::default();
+        let ask = |rate, now| {
+            let asked = LeaseRequest { measure: Measure::Units, quota_rate: Some(rate), ..request(Scope::Role) };
+            throughput.lease(&asked, 1, now).map(|(grant, _)| grant.units)
+        };
+        assert_eq!(ask(100_000, 0), Some(500), "15 ms of the rate are more than that");
+        assert_eq!(ask(10_000, 1_000_000), Some(150), "now they are less");
+        assert_eq!(ask(100_000, 1_002_000), Some(0), "two milliseconds of the less are not enough");
+        assert_eq!(ask(100_000, 1_004_000), Some(220), "and as many of the more");
+        let other = LeaseRequest { measure: Measure::Units, quota_rate: Some(100_000), ..request(Scope::Keyspace) };
+        assert_eq!(throughput.lease(&other, 1, 1_004_000).map(|(grant, _)| grant.units), Some(500), "another bucket");
+    }
+
+    #[test]
+    fn tables_of_a_keyspace_share_the_meter_of_its_quota() {
+        let throughput = Throughput::default();
+        let mut schema = Schema::empty(Partitioner::Murmur3);
+        let mut number = 0;
+        let mut below = |most: u64| {
+            number += 7;
+            number % most
+        };
+        while schema.tables.len() < 2 {
+            schema = model::arbitrary::schema(&mut below);
+        }
+        let mut keyspace = Keyspace::clone(schema.keyspaces.values().find(|k| !k.tables.is_empty()).expect("one"));
+        keyspace.tables.values_mut().for_each(|table| Arc::make_mut(table).options.capacity = None);
+        let ids: Vec<TableId> = keyspace.tables.values().map(|table| table.id).collect();
+        let mut with = |units| {
+            keyspace.quota = Quota { units_per_second: units, ..Quota::default() };
+            let mut schema = Schema::empty(Partitioner::Murmur3);
+            schema.put_keyspace(Arc::new(keyspace.clone()));
+            throughput.adopt(&schema);
+        };
+        with(Some(5));
+        let meters: Vec<Rc<QuotaMeter>> = ids.iter().filter_map(|id| throughput.of(*id).keyspace).collect();
+        assert_eq!(meters.len(), ids.len());
+        assert!(meters.iter().all(|meter| Rc::ptr_eq(meter, &meters[0]) && meter.rate() == Some(500)));
+        with(Some(6));
+        assert_eq!(meters[0].rate(), Some(600), "leases go on with another rate");
+        with(None);
+        assert!(!throughput.is_metered() && throughput.of(ids[0]).keyspace.is_none());
     }
 }

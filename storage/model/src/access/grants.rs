@@ -4,6 +4,7 @@ use super::cidr::CidrGroups;
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
 use crate::HashMap;
+use crate::quota::Quota;
 use std::collections::BTreeSet;
 
 /// A permission that something needs, on a resource.
@@ -52,6 +53,8 @@ pub struct RoleGrants {
     pub cidr_groups: Option<BTreeSet<String>>,
     /// All groups of addresses, if they matter to the role.
     pub address_groups: CidrGroups,
+    /// How much it may use, by itself: that of other roles does not count.
+    pub quota: Quota,
 }
 
 impl RoleGrants {

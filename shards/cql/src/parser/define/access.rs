@@ -1,6 +1,6 @@
 //! Parses statements about roles, users, permissions and identities.
 
-use crate::ast::{AccessStatement, AllowedSet, Body, FunctionResource, RoleOptions, Secret};
+use crate::ast::{AccessStatement, AllowedSet, Body, FunctionResource, RoleOptions, Secret, Term};
 use crate::errors::syntax;
 use crate::lexer::TokenKind;
 use crate::parser::Parser;
@@ -209,13 +209,16 @@ impl Parser<'_> {
         if self.accept_word("options")? {
             self.expect(TokenKind::Equal, "'='")?;
             self.expect(TokenKind::BraceOpen, "'{'")?;
-            self.terms_until(TokenKind::BraceClose, "'}'", |parser| {
-                parser.term()?;
+            let text = |term: Term| match term {
+                Term::Constant(_, text) => text,
+                other => other.to_string(),
+            };
+            let pairs = self.terms_until(TokenKind::BraceClose, "'}'", |parser| {
+                let name = parser.term()?;
                 parser.expect(TokenKind::Colon, "':'")?;
-                parser.term()
+                Ok((text(name), text(parser.term()?)))
             })?;
-            let given = std::mem::replace(&mut options.custom, true);
-            return once(given.then_some(()), "OPTIONS");
+            return once(options.custom.replace(pairs), "OPTIONS");
         }
         for (word, name) in [("superuser", "SUPERUSER"), ("login", "LOGIN")] {
             if self.accept_word(word)? {

@@ -9,11 +9,13 @@ use cluster::units::limits::{Measure, Scope, rate_of};
 
 /// Notes that so many percent of a limit were used over some seconds.
 pub(super) fn alert(shard: &Shard, request: &LeaseRequest, cores: u64, percent: u64) {
-    let Some(meter) = shard.throughput().of(request.table) else { return };
+    let Some(meter) = shard.throughput().of(request.table).table else { return };
     let Some(rate) = rate_of(&meter.capacity, request.measure, request.scope, cores) else { return };
     let schema = shard.schema_ref();
     let Some(table) = schema.table_by_id(request.table) else { return };
     let (kind, subject) = match request.scope {
+        // Who has a quota is told by its refusals.
+        Scope::Keyspace | Scope::Role => return,
         Scope::Table => (AlertKind::TableThroughput, "the table".to_owned()),
         Scope::Physical { host_id, core } => {
             (AlertKind::PhysicalPartitionThroughput, format!("the physical partition at core {core} of node {host_id}"))

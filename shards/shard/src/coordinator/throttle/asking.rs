@@ -1,15 +1,16 @@
 //! The admission of a request by one scope of one limit: by this core's lease, or by asking who keeps the bucket.
 
-use super::Demand;
 use super::alert::alert;
 use super::scopes::cores_of;
+use super::{Demand, Site};
 use crate::messages::Request;
 use crate::messages::units::LeaseRequest;
 use crate::peer::head::Head;
-use crate::peer::{answer, leases};
+use crate::peer::{answer, leases as lease_format};
 use crate::ports::PeerLane;
 use crate::shard_state::Shard;
-use crate::shard_state::throughput::{Meter, micros};
+use crate::shard_state::lease_book::LeaseBook;
+use crate::shard_state::throughput::micros;
 use crate::verbs::Verb;
 use cluster::placement::TablePlacement;
 use cluster::topology::{NodeIndex, Topology, features};
@@ -24,6 +25,7 @@ use std::time::Duration;
 /// One scope of one limit.
 #[derive(Clone, Copy)]
 pub(super) struct Asking {
+    /// The table, or what stands for the keyspace or role whose quota it is.
     pub(super) table: TableId,
     pub(super) measure: Measure,
     pub(super) scope: Scope,
@@ -33,18 +35,14 @@ pub(super) struct Asking {
 
 impl Asking {
     /// Admits a request by the lease of this scope. Fails with the time after which it may be admitted.
-    #[expect(clippy::too_many_arguments, reason = "what a request was resolved to")]
     pub(super) async fn admit(
         &self,
-        shard: &Shard,
-        meter: &Rc<Meter>,
-        topology: &Rc<Topology>,
-        placement: &TablePlacement,
+        site: &Site<'_>,
+        leases: &Rc<LeaseBook>,
         demand: &Demand<'_>,
         cost: u64,
-        began: runtime::Instant,
-        patience: Duration,
     ) -> Result<(), Duration> {
+        let Site { shard, topology, placement, began, patience } = *site;
         let part = self.limit.rate / self.cores;
         let first = if self.limit.is_of_key { self.limit.rate / UNASKED_PART / self.cores } else { 0 };
         let name = (self.measure, self.scope);
@@ -52,7 +50,7 @@ impl Asking {
         let mut is_new = true;
         loop {
             let now = runtime::now();
-            let looked = meter.with_lease(name, first, micros(now), |lease| {
+            let looked = leases.with_lease(name, first, micros(now), |lease| {
                 let admission = match is_new {
                     true => lease.admit(cost, part, micros(now)),
                     false => lease.admit_again(cost, part, micros(now)),
@@ -67,20 +65,20 @@ impl Asking {
             // There are more hot keys than a core can tell apart: those are not limited.
             let Some((admission, again)) = looked else { return Ok(()) };
             if let Some(ask) = again {
-                self.ask_in_background(shard, meter, topology, keeper(), ask);
+                self.ask_in_background(shard, leases, topology, keeper(), ask);
             }
             match admission {
                 Admission::Admitted(next) => {
                     if let Some(ask) = next {
-                        self.ask_in_background(shard, meter, topology, keeper(), ask);
+                        self.ask_in_background(shard, leases, topology, keeper(), ask);
                     }
                     return Ok(());
                 }
                 Admission::Ask(ask) => {
-                    self.ask_in_background(shard, meter, topology, keeper(), ask);
-                    self.answered(meter).await;
+                    self.ask_in_background(shard, leases, topology, keeper(), ask);
+                    self.answered(leases).await;
                 }
-                Admission::Wait => self.answered(meter).await,
+                Admission::Wait => self.answered(leases).await,
                 Admission::Refused { retry_after_micros } => {
                     let retry_after = Duration::from_micros(retry_after_micros);
                     let waited = runtime::now().since(began);
@@ -94,25 +92,26 @@ impl Asking {
     }
 
     /// Waits until no asking of the scope is under way.
-    async fn answered(&self, meter: &Meter) {
+    async fn answered(&self, leases: &LeaseBook) {
         let name = (self.measure, self.scope);
         let is_answered = || {
-            let asks = meter.with_lease(name, 0, micros(runtime::now()), |lease| lease.is_asking());
+            let asks = leases.with_lease(name, 0, micros(runtime::now()), |lease| lease.is_asking());
             (asks != Some(true)).then_some(())
         };
-        meter.answered.wait(is_answered).await;
+        leases.answered.wait(is_answered).await;
     }
 
     /// The node and core that keep the bucket. It is one that can, lives and is of this data centre.
     fn keeper(&self, topology: &Topology, placement: &TablePlacement, demand: &Demand<'_>) -> (NodeIndex, u16) {
         let here = topology.here();
+        let needed = if self.scope.is_of_quota() { features::QUOTAS } else { features::UNIT_LEASES };
         let can_keep = |node: NodeIndex| {
             topology.data_center_of(node) == topology.data_center_of(here)
                 && topology.live().contains(node)
-                && topology.node(node).features & features::UNIT_LEASES != 0
+                && topology.node(node).features & needed != 0
         };
         let (seed, preferred) = match self.scope {
-            Scope::Table => (0, None),
+            Scope::Table | Scope::Keyspace | Scope::Role => (0, None),
             Scope::Physical { host_id, core } => {
                 let at = topology.nodes().iter().position(|node| node.host_id == host_id);
                 (host_id.as_u128() as u64 ^ u64::from(core), at.map(|at| (NodeIndex(at as u16), core)))
@@ -144,36 +143,38 @@ impl Asking {
     fn ask_in_background(
         &self,
         shard: &Shard,
-        meter: &Rc<Meter>,
+        leases: &Rc<LeaseBook>,
         topology: &Rc<Topology>,
         (node, core): (NodeIndex, u16),
         ask: Ask,
     ) {
         let holder = (shard.host_id(), shard.id().0);
-        let request = LeaseRequest { table: self.table, measure: self.measure, scope: self.scope, holder, ask };
+        let Asking { table, measure, scope, .. } = *self;
+        let quota_rate = scope.is_of_quota().then_some(self.limit.rate);
+        let request = LeaseRequest { table, measure, scope, quota_rate, holder, ask };
         let name = (self.measure, self.scope);
         if node == topology.here() && ShardId(core) == shard.id() {
-            note(meter, name, lease_here(shard, &request, self.cores));
+            note(leases, name, lease_here(shard, &request, self.cores));
             return;
         }
-        let (shard, meter, topology) = (shard.clone(), meter.clone(), topology.clone());
+        let (shard, leases, topology) = (shard.clone(), leases.clone(), topology.clone());
         runtime::spawn(async move {
             let asked = Box::pin(ask_keeper(&shard, &topology, node, core, request));
             let limit = Duration::from_micros(ASKING_MICROS_MAX);
             let grant = runtime::timeout(limit, asked).await.flatten();
-            note(&meter, name, grant);
+            note(&leases, name, grant);
         });
     }
 }
 
 /// Puts the answer of a keeper into the lease.
-fn note(meter: &Meter, name: (Measure, Scope), grant: Option<Grant>) {
+fn note(leases: &LeaseBook, name: (Measure, Scope), grant: Option<Grant>) {
     let now = micros(runtime::now());
-    meter.with_lease(name, 0, now, |lease| match grant {
+    leases.with_lease(name, 0, now, |lease| match grant {
         Some(grant) => lease.answered(grant, now),
         None => lease.unanswered(now),
     });
-    meter.answered.notify();
+    leases.answered.notify();
 }
 
 /// Asks another core or another node.
@@ -187,13 +188,13 @@ async fn ask_keeper(
     if node == topology.here() {
         return shard.call(ShardId(core), Request::Lease(Box::new(request))).await.leased();
     }
-    let mut body = Head { epoch: topology.epoch() }.body(leases::REQUEST_BYTES);
-    leases::push(&mut body, &request, core);
+    let mut body = Head { epoch: topology.epoch() }.body(lease_format::REQUEST_BYTES);
+    lease_format::push(&mut body, &request, core);
     let deadline = runtime::now().after(Duration::from_micros(ASKING_MICROS_MAX));
     let to = topology.node(node);
     let answered = shard.peers().ask(to, PeerLane::Requests, Verb::LeaseUnits, &body, deadline).await.ok()?;
     match answer::decode(&answered) {
-        Some(Ok(result)) => leases::grant(result),
+        Some(Ok(result)) => lease_format::grant(result),
         _ => None,
     }
 }

@@ -1,9 +1,12 @@
 //! What a request costs, and who pays for it.
 
 use super::Admitted;
+use super::permit::Permit;
 use crate::coordinator::read::ReadPlan;
+use crate::messages::units::CountedQuota;
 use crate::metrics::Charges;
-use crate::shard_state::throughput::{Meter, micros};
+use crate::shard_state::quotas::QuotaMeter;
+use crate::shard_state::throughput::Meter;
 use cluster::units::Work;
 use cluster::units::limits::Cost;
 use model::DecoratedKey;
@@ -11,21 +14,25 @@ use smallvec::SmallVec;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// Who is charged for a request, and how much. There is none where no table is metered and the client does not ask.
+/// Who is charged for a request, and how much. There is none where nothing is metered and the client does not ask.
 pub(crate) struct Bill {
     role: Option<Rc<str>>,
+    role_quota: Option<Rc<QuotaMeter>>,
     hundredths: Cell<u64>,
     /// Whether the client is told.
     is_told: Cell<bool>,
     /// The read that has been admitted and is not charged yet. It is kept here, and not by the read itself, so that the
     /// futures of requests without a bill are no larger for it.
     reading: RefCell<Option<ReadCharge>>,
+    /// What counts the request among those at once, until it ends.
+    permits: RefCell<SmallVec<[Permit; 2]>>,
 }
 
 impl Bill {
-    /// A bill for a role. `is_asked` says that the client has asked for it.
-    pub(crate) fn new(role: Option<Rc<str>>, is_asked: bool) -> Bill {
-        Bill { role, hundredths: Cell::new(0), is_told: Cell::new(is_asked), reading: RefCell::default() }
+    /// A bill for a role and its quota. `is_asked` says that the client has asked for it.
+    pub(crate) fn new(role: Option<Rc<str>>, role_quota: Option<Rc<QuotaMeter>>, is_asked: bool) -> Bill {
+        let (hundredths, is_told) = (Cell::new(0), Cell::new(is_asked));
+        Bill { role, role_quota, hundredths, is_told, reading: RefCell::default(), permits: RefCell::default() }
     }
 
     /// Hundredths of request units, if the client is to be told.
@@ -40,6 +47,20 @@ impl Bill {
 
     pub(super) fn role(&self) -> Option<&Rc<str>> {
         self.role.as_ref()
+    }
+
+    /// The quota of the role; `None` if it has none.
+    pub(super) fn role_quota(&self) -> Option<&Rc<QuotaMeter>> {
+        self.role_quota.as_ref()
+    }
+
+    /// Whether the request counts already among those at once of a quota: a batch is one request.
+    pub(super) fn has_permit(&self, quota: CountedQuota) -> bool {
+        self.permits.borrow().iter().any(|permit| permit.quota == quota)
+    }
+
+    pub(super) fn keep_permit(&self, permit: Permit) {
+        self.permits.borrow_mut().push(permit);
     }
 
     /// Keeps what was admitted until the read ends.
@@ -57,8 +78,9 @@ impl Bill {
 
 /// A read that has been admitted and is not charged yet.
 pub(super) struct ReadCharge {
-    pub(super) meter: Option<(Rc<Meter>, Admitted)>,
-    pub(super) estimate: Cost,
+    /// The table's meter, if it has one.
+    pub(super) meter: Option<Rc<Meter>>,
+    pub(super) admitted: Admitted,
     /// The partitions; none: a range is read.
     pub(super) keys: SmallVec<[DecoratedKey; 1]>,
 }
@@ -77,15 +99,11 @@ impl ReadCharge {
             ..Work::default()
         };
         let cost = Cost::of_read(&work, consistency);
-        bill.add(cost.units, self.meter.is_some());
-        let Some((meter, admitted)) = self.meter else { return };
+        bill.add(cost.units, self.meter.is_some() || !self.admitted.scopes.is_empty());
+        self.admitted.settle(&cost);
+        let Some(meter) = self.meter else { return };
         let now = runtime::now();
-        meter.note_read(cost.units);
-        for ((measure, scope), charged) in admitted.scopes {
-            // What a key was charged is its part of the whole.
-            let share = charged * cost.of(measure) / self.estimate.of(measure).max(1);
-            meter.with_lease((measure, scope), 0, micros(now), |lease| lease.settle(charged, share));
-        }
+        meter.leases.note_read(cost.units);
         let part = cost.units / (self.keys.len() as u64).max(1);
         self.keys.iter().for_each(|key| meter.note_key(&key.key, part, false, now));
         let charged = Charges { reads: 1, read_units: cost.units, ..Charges::default() };

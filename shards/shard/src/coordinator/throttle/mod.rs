@@ -1,9 +1,9 @@
-//! Admitting requests to tables whose throughput is limited, and charging them.
+//! Admitting requests where throughput is limited, of tables, keyspaces or roles, and charging them.
 //!
-//! 1. The limits of a request follow from the table's capacity: that of its partition key, then that of the table or
-//!    of the physical partition ([`cluster::units::limits`]).
+//! 1. The limits of a request are the quota of its role; those of the table's capacity: that of its partition key, then
+//!    that of the table or of the physical partition ([`cluster::units::limits`]); and the quota of the keyspace.
 //! 2. Each is admitted by this core's lease. If that has run out, the keeper of the scope is asked: a core of a node
-//!    that has the key, or one that all nodes of the data centre agree on by hashing.
+//!    that has the key, or one that all nodes of the data centre agree on by hashing; the latter for quotas.
 //! 3. A request that is not admitted waits as long as the table's `server_side_retry_in_ms` allows, and is then
 //!    refused in the words of the service whose option set the limit. What other limits admitted is given back.
 //! 4. What a read has cost is known afterwards: the difference to the estimate is settled with the leases.
@@ -13,12 +13,13 @@
 //! it.
 //!
 //! [`bill`] adds up what a request costs; [`scopes`] says where each limit counts it; [`asking`] gets one scope's
-//! admission; [`alert`](mod@alert) tells of limits that are nearly used up; [`refusal`] words the answer of a request
-//! that is not admitted.
+//! admission; [`permit`](mod@permit) counts requests at once; [`alert`](mod@alert) tells of limits that are nearly used
+//! up; [`refusal`] words the answer of a request that is not admitted.
 
 mod alert;
 mod asking;
 mod bill;
+mod permit;
 mod refusal;
 mod scopes;
 
@@ -29,14 +30,19 @@ use super::read::ReadPlan;
 use super::write::Routed;
 use crate::metrics::Charges;
 use crate::shard_state::Shard;
+use crate::shard_state::lease_book::LeaseBook;
+use crate::shard_state::quotas::QuotaMeter;
 use crate::shard_state::throughput::{Meter, micros};
 use asking::Asking;
 use bill::ReadCharge;
 use cluster::placement::TablePlacement;
+use cluster::topology::Topology;
 use cluster::units::Work;
-use cluster::units::limits::{Cost, Measure, Scope, limits};
+use cluster::units::limits::{Cost, Limit, Measure, Scope, limits};
+use model::schema::is_system_keyspace;
 use model::{Consistency, DecoratedKey, Failure, Table, Token};
-use refusal::refusal;
+use permit::permit;
+use refusal::{count_refusal, quota_refusal, refusal};
 use scopes::{cores_of, scopes};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -52,10 +58,79 @@ struct Demand<'a> {
     consistency: Consistency,
 }
 
-/// A request that has been admitted by its limits.
+/// What limits a request.
+struct Payers {
+    /// The quota of the role.
+    role: Option<Rc<QuotaMeter>>,
+    /// The capacity of the table.
+    table: Option<Rc<Meter>>,
+    /// The quota of the table's keyspace.
+    keyspace: Option<Rc<QuotaMeter>>,
+}
+
+impl Payers {
+    fn of(shard: &Shard, bill: &Bill, table: &Table) -> Payers {
+        let metered = shard.throughput().of(table.id);
+        // What drivers read to connect at all does not count for the role.
+        let role = bill.role_quota().filter(|_| !is_system_keyspace(&table.keyspace)).cloned();
+        Payers { role, table: metered.table, keyspace: metered.keyspace }
+    }
+
+    fn is_empty(&self) -> bool {
+        self.role.is_none() && self.table.is_none() && self.keyspace.is_none()
+    }
+}
+
+/// Where a request is admitted, and since when it waits.
+struct Site<'a> {
+    shard: &'a Shard,
+    topology: &'a Rc<Topology>,
+    placement: &'a TablePlacement,
+    began: runtime::Instant,
+    /// How long it may wait.
+    patience: Duration,
+}
+
+/// What has admitted a request.
+#[derive(Default)]
 struct Admitted {
-    /// The scopes, and what each was charged.
-    scopes: Vec<((Measure, Scope), u64)>,
+    scopes: Vec<Charged>,
+}
+
+/// One scope that has admitted a request.
+struct Charged {
+    leases: Rc<LeaseBook>,
+    name: (Measure, Scope),
+    /// Hundredths that the lease was charged.
+    charged: u64,
+    /// What the whole request was expected to cost, of which that may be a part.
+    whole: u64,
+}
+
+impl Admitted {
+    fn add(&mut self, leases: &Rc<LeaseBook>, name: (Measure, Scope), charged: u64, whole: u64) {
+        self.scopes.push(Charged { leases: leases.clone(), name, charged, whole });
+    }
+
+    /// Takes everything back that was charged.
+    fn give_back(self) {
+        let now = micros(runtime::now());
+        for Charged { leases, name, charged, .. } in self.scopes {
+            leases.with_lease(name, 0, now, |lease| lease.settle(charged, 0));
+        }
+    }
+
+    /// Charges what a read has cost in place of what it was expected to cost.
+    fn settle(self, cost: &Cost) {
+        let now = micros(runtime::now());
+        for Charged { leases, name, charged, whole } in self.scopes {
+            let share = charged * cost.of(name.0) / whole.max(1);
+            leases.with_lease(name, 0, now, |lease| lease.settle(charged, share));
+            if name.1.is_of_quota() {
+                leases.note_read(cost.units);
+            }
+        }
+    }
 }
 
 /// Charges and admits mutations before they are written. `reads` is the number of partitions that were read for them.
@@ -120,16 +195,19 @@ async fn admit_change(
     demand: &Demand<'_>,
 ) -> Result<(), Failure> {
     let units = demand.cost.units;
-    let Some(meter) = shard.throughput().of(demand.table.id) else {
+    let payers = Payers::of(shard, bill, demand.table);
+    if payers.is_empty() {
         bill.add(units, false);
         return Ok(());
-    };
-    admit(shard, bill, &meter, placement, demand).await?;
-    let charged = Charges { writes: 1, write_units: units, ..Charges::default() };
-    let now = runtime::now();
-    meter.charge(bill.role(), &charged, now);
-    let part = units / (demand.keys.len() as u64).max(1);
-    demand.keys.iter().for_each(|(_, key)| meter.note_key(key, part, true, now));
+    }
+    admit(shard, bill, &payers, placement, demand).await?;
+    if let Some(meter) = &payers.table {
+        let charged = Charges { writes: 1, write_units: units, ..Charges::default() };
+        let now = runtime::now();
+        meter.charge(bill.role(), &charged, now);
+        let part = units / (demand.keys.len() as u64).max(1);
+        demand.keys.iter().for_each(|(_, key)| meter.note_key(key, part, true, now));
+    }
     bill.add(units, true);
     Ok(())
 }
@@ -141,52 +219,98 @@ pub(crate) async fn admit_read(
     plan: &ReadPlan,
     keys: &[DecoratedKey],
 ) -> Result<(), Failure> {
-    let Some(meter) = shard.throughput().of(plan.table.id) else {
-        bill.begin_read(ReadCharge { meter: None, estimate: Cost::default(), keys: keys.into() });
-        return Ok(());
-    };
-    let units = meter.read_estimate();
-    let partitions = (keys.len() as u64).max(1);
-    let work = Work { partitions, ..Work::default() };
-    let capacity_units = Cost::of_read(&work, plan.terms.consistency).capacity_units;
-    let estimate = Cost { units, capacity_units };
-    let named: Vec<(Token, &[u8])> = keys.iter().map(|key| (key.token, &*key.key)).collect();
-    let consistency = plan.terms.consistency;
-    let demand = Demand { table: &plan.table, is_write: false, cost: estimate, keys: &named, consistency };
-    let admitted = admit(shard, bill, &meter, &plan.placement, &demand).await?;
-    bill.begin_read(ReadCharge { meter: Some((meter, admitted)), estimate, keys: keys.into() });
+    let payers = Payers::of(shard, bill, &plan.table);
+    let mut charge = ReadCharge { meter: payers.table.clone(), admitted: Admitted::default(), keys: keys.into() };
+    if !payers.is_empty() {
+        let units = payers.table.as_ref().map_or(0, |meter| meter.leases.read_estimate());
+        let partitions = (keys.len() as u64).max(1);
+        let work = Work { partitions, ..Work::default() };
+        let capacity_units = Cost::of_read(&work, plan.terms.consistency).capacity_units;
+        let estimate = Cost { units, capacity_units };
+        let named: Vec<(Token, &[u8])> = keys.iter().map(|key| (key.token, &*key.key)).collect();
+        let consistency = plan.terms.consistency;
+        let demand = Demand { table: &plan.table, is_write: false, cost: estimate, keys: &named, consistency };
+        charge.admitted = admit(shard, bill, &payers, &plan.placement, &demand).await?;
+    }
+    bill.begin_read(charge);
     Ok(())
 }
 
-/// Admits a request by all its limits, or by none.
+/// Admits a request by everything that limits it, or by nothing.
 async fn admit(
     shard: &Shard,
     bill: &Bill,
-    meter: &Rc<Meter>,
+    payers: &Payers,
     placement: &TablePlacement,
     demand: &Demand<'_>,
 ) -> Result<Admitted, Failure> {
+    let mut admitted = Admitted::default();
+    let refused = match admit_each(shard, bill, payers, placement, demand, &mut admitted).await {
+        Ok(()) => return Ok(admitted),
+        Err(refused) => refused,
+    };
+    admitted.give_back();
+    if let Some(meter) = &payers.table {
+        meter.charge(bill.role(), &Charges { refused: 1, ..Charges::default() }, runtime::now());
+    }
+    Err(refused)
+}
+
+/// Admits a request by one limit after another; what was admitted is in `admitted`, even if a later one refuses it. The
+/// role comes first and the keyspace last: whoever asks for more than it may use should not lease units for that, which
+/// others could use.
+async fn admit_each(
+    shard: &Shard,
+    bill: &Bill,
+    payers: &Payers,
+    placement: &TablePlacement,
+    demand: &Demand<'_>,
+    admitted: &mut Admitted,
+) -> Result<(), Failure> {
     let began = runtime::now();
-    let patience = Duration::from_millis(meter.capacity.retry_millis.into());
     let topology = placement.keyspace().topology().clone();
     let cores = cores_of(&topology);
-    let mut admitted = Admitted { scopes: Vec::with_capacity(2) };
-    for limit in limits(&meter.capacity, demand.is_write, cores) {
-        for (scope, cost) in scopes(&topology, placement, &meter.capacity, demand, &limit) {
-            let asking = Asking { table: demand.table.id, measure: limit.measure, scope, limit, cores };
-            if let Err(retry_after) =
-                asking.admit(shard, meter, &topology, placement, demand, cost, began, patience).await
-            {
-                let now = micros(runtime::now());
-                for ((measure, scope), charged) in admitted.scopes {
-                    meter.with_lease((measure, scope), 0, now, |lease| lease.settle(charged, 0));
-                }
-                let refused = Charges { refused: 1, ..Charges::default() };
-                meter.charge(bill.role(), &refused, runtime::now());
-                return Err(refusal(placement, demand, &limit, retry_after));
+    let patience = payers.table.as_ref().map_or(0, |meter| meter.capacity.retry_millis.into());
+    let site = Site { shard, topology: &topology, placement, began, patience: Duration::from_millis(patience) };
+    if let Some(quota) = &payers.role {
+        admit_by_quota(&site, bill, quota, demand, cores, admitted).await?;
+    }
+    if let Some(meter) = &payers.table {
+        for limit in limits(&meter.capacity, demand.is_write, cores) {
+            let whole = demand.cost.of(limit.measure);
+            for (scope, cost) in scopes(&topology, placement, &meter.capacity, demand, &limit) {
+                let asking = Asking { table: demand.table.id, measure: limit.measure, scope, limit, cores };
+                let asked = asking.admit(&site, &meter.leases, demand, cost).await;
+                asked.map_err(|retry_after| refusal(placement, demand, &limit, retry_after))?;
+                admitted.add(&meter.leases, (limit.measure, scope), cost, whole);
             }
-            admitted.scopes.push(((limit.measure, scope), cost));
         }
     }
-    Ok(admitted)
+    match &payers.keyspace {
+        Some(quota) => admit_by_quota(&site, bill, quota, demand, cores, admitted).await,
+        None => Ok(()),
+    }
+}
+
+async fn admit_by_quota(
+    site: &Site<'_>,
+    bill: &Bill,
+    quota: &QuotaMeter,
+    demand: &Demand<'_>,
+    cores: u64,
+    admitted: &mut Admitted,
+) -> Result<(), Failure> {
+    if let Some(most) = quota.requests_at_once().filter(|_| !bill.has_permit(quota.counted())) {
+        let permit = permit(site.shard, quota, most).await;
+        bill.keep_permit(permit.ok_or_else(|| count_refusal(quota, most))?);
+    }
+    let Some(rate) = quota.rate() else { return Ok(()) };
+    let (measure, scope) = (Measure::Units, quota.scope());
+    let limit = Limit { measure, rate, is_of_key: false };
+    let cost = if demand.is_write { demand.cost.units } else { quota.leases.read_estimate() };
+    let asking = Asking { table: quota.id, measure, scope, limit, cores };
+    let asked = asking.admit(site, &quota.leases, demand, cost).await;
+    asked.map_err(|retry_after| quota_refusal(quota, rate, retry_after))?;
+    admitted.add(&quota.leases, (measure, scope), cost, cost);
+    Ok(())
 }

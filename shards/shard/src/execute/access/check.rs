@@ -98,6 +98,7 @@ fn decide(shard: &Shard, session: &Session, entry: &Entry, statement: &Statement
     let user = session.user.borrow();
     let Some(user) = user.as_ref() else { return Err(unauthorized("You have not logged in")) };
     still_valid(shard, user, entry)?;
+    user.has_quota.set(!entry.grants.quota.is_empty());
     if !shard.config().access.authorizes {
         return Ok(());
     }

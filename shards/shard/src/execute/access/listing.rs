@@ -2,12 +2,15 @@
 
 use super::check::unauthorized;
 use super::load::{closure, data_centers_of, permissions_of, record};
+use super::quotas;
 use super::statements::Asker;
 use super::store::{rows, text_of};
 use crate::rows::block::RowBlock;
+use crate::schema::cells::frozen_text_map;
 use crate::shard_state::Shard;
 use model::Failure;
 use model::access::{Permission, PermissionSet, Resource};
+use model::quota::Quota;
 use model::value::push_element;
 use std::collections::BTreeSet;
 
@@ -21,6 +24,7 @@ pub(super) struct Listed {
     is_superuser: bool,
     pub(super) can_login: bool,
     data_centers: String,
+    options: Quota,
 }
 
 /// The roles that LIST ROLES shows to a role: all of them if it may describe all, or else what it has.
@@ -54,7 +58,8 @@ pub(super) async fn roles(
                 Some(centers) => centers.into_iter().collect::<Vec<_>>().join(", "),
             },
         };
-        listed.push(Listed { name, is_superuser, can_login: record.can_login, data_centers });
+        let options = quotas::of_role(shard, &name).await?;
+        listed.push(Listed { name, is_superuser, can_login: record.can_login, data_centers, options });
     }
     Ok(listed)
 }
@@ -77,8 +82,7 @@ pub(super) fn role_rows(listed: &[Listed]) -> RowBlock {
         push_element(&mut row, Some(role.name.as_bytes()));
         push_element(&mut row, Some(&[u8::from(role.is_superuser)]));
         push_element(&mut row, Some(&[u8::from(role.can_login)]));
-        // No options: an empty map.
-        push_element(&mut row, Some(&[0; 4]));
+        push_element(&mut row, Some(&frozen_text_map(&role.options.to_map())));
         push_element(&mut row, Some(role.data_centers.as_bytes()));
         block.push_row(&row);
     }

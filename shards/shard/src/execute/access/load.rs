@@ -1,7 +1,7 @@
 //! A role with all that it has, from the tables of `system_auth` or from what this core has read lately.
 
 use super::store::{is_true, rows, text_of, texts_of};
-use super::{cidrs, roles};
+use super::{cidrs, quotas, roles};
 use crate::config::CidrMode;
 use crate::roles::Entry;
 use crate::shard_state::Shard;
@@ -55,6 +55,10 @@ pub(super) fn refresh_if_due(shard: &Shard, role: &str, entry: &Entry) {
 async fn load(shard: &Shard, role: &str) -> Result<Rc<Entry>, Failure> {
     let (read_at, generation) = (runtime::now(), shard.roles().generation());
     let grants = Box::pin(grants_of(shard, role)).await?;
+    // What was read before a change must not undo what was read after it.
+    if generation == shard.roles().generation() {
+        shard.throughput().note_role(role, grants.quota, read_at);
+    }
     Ok(shard.roles().put(role, grants, read_at, generation))
 }
 
@@ -75,6 +79,7 @@ async fn grants_of(shard: &Shard, role: &str) -> Result<RoleGrants, Failure> {
             }
         }
     }
+    grants.quota = quotas::of_role(shard, role).await?;
     if shard.config().access.authenticator.takes_certificates() {
         grants.identities = roles::identities_of(shard, role).await?;
     }

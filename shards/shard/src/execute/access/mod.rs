@@ -8,7 +8,7 @@
 //! | `cidrs` | groups of addresses, and from which of them a role may log in |
 //! | `check` | whether a session may run a statement |
 //! | `statements` | statements about roles, permissions and identities: what they need, and what is checked |
-//! | `roles`, `permissions` | what these change |
+//! | `roles`, `permissions`, `quotas` | what these change |
 //! | `listing` | what they show |
 //! | `ownership` | what whoever creates something may do with it, and what is forgotten when it is dropped |
 //!
@@ -22,6 +22,7 @@ mod load;
 pub(crate) mod login;
 pub(crate) mod ownership;
 mod permissions;
+mod quotas;
 mod roles;
 pub(crate) mod statements;
 mod store;

@@ -3,8 +3,8 @@
 use super::cidrs;
 use super::load::{closure, record};
 use super::login::hash_of;
-use super::permissions;
 use super::store::{Row, change, rows, set_of, text_of};
+use super::{permissions, quotas};
 use crate::config::CidrMode;
 use crate::messages::{Reply, Request};
 use crate::peer::head::Head;
@@ -60,6 +60,9 @@ pub(super) async fn create(shard: &Shard, name: &str, options: &RoleOptions) -> 
     if shard.config().access.cidr_mode != CidrMode::Off {
         cidrs::set_of_role(shard, name, options.cidr_groups.as_ref().unwrap_or(&AllowedSet::All)).await?;
     }
+    if let Some(quota) = quotas::checked(shard, options)?.filter(|quota| !quota.is_empty()) {
+        quotas::set_of_role(shard, name, quota).await?;
+    }
     tell_all(shard).await;
     Ok(())
 }
@@ -92,6 +95,9 @@ pub(super) async fn alter(shard: &Shard, name: &str, options: &RoleOptions) -> R
     if let (Some(allowed), true) = (&options.cidr_groups, shard.config().access.cidr_mode != CidrMode::Off) {
         cidrs::set_of_role(shard, name, allowed).await?;
     }
+    if let Some(quota) = quotas::checked(shard, options)? {
+        quotas::set_of_role(shard, name, quota).await?;
+    }
     tell_all(shard).await;
     Ok(hash)
 }
@@ -112,7 +118,7 @@ async fn set_centers(shard: &Shard, name: &str, allowed: &AllowedSet) -> Result<
     change(shard, SET_CENTERS, &[&centers, Resource::Role(name.to_owned()).name().as_bytes()]).await
 }
 
-/// Drops a role: its memberships, members, permissions, what is granted on it, and its identities.
+/// Drops a role: its memberships, members, permissions, what is granted on it, its identities and its quota.
 pub(super) async fn drop(shard: &Shard, name: &str, known: &RoleRecord) -> Result<(), Failure> {
     let role = name.as_bytes();
     permissions::revoke_all_from(shard, name).await?;
@@ -132,6 +138,7 @@ pub(super) async fn drop(shard: &Shard, name: &str, known: &RoleRecord) -> Resul
     }
     change(shard, DROP_CENTERS, &[Resource::Role(name.to_owned()).name().as_bytes()]).await?;
     change(shard, DROP_CIDRS, &[role]).await?;
+    quotas::drop_of_role(shard, name).await?;
     tell_all(shard).await;
     Ok(())
 }

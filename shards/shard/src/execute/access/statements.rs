@@ -4,7 +4,7 @@
 use super::check::{of_session, unauthorized};
 use super::listing::{self, Listed};
 use super::load::record;
-use super::{cidrs, login, permissions, roles};
+use super::{cidrs, login, permissions, quotas, roles};
 use crate::request::{Response, Rows, Session};
 use crate::roles::Entry;
 use crate::shard_state::Shard;
@@ -18,7 +18,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 const ANONYMOUS: &str = "You have to be logged in and not anonymous to perform this request";
-const NO_OPTIONS: &str = "org.apache.cassandra.auth.CassandraRoleManager doesn't support OPTIONS";
 const BAD_HASH: &str = "Invalid hashed password value. Please use jBcrypt.";
 const LIMITED: &str = "Granting permissions on system keyspaces is strictly limited, this operation is not permitted";
 const OWN_STATUS: &str = "You aren't allowed to alter your own superuser status or that of a role granted to you";
@@ -198,9 +197,7 @@ pub(super) async fn exists(shard: &Shard, resource: &Resource) -> Result<bool, F
 }
 
 async fn check_options(shard: &Shard, options: &RoleOptions) -> Result<(), Failure> {
-    if options.custom {
-        return Err(Failure::invalid(NO_OPTIONS));
-    }
+    quotas::checked(shard, options)?;
     if options.hashed_password.as_ref().is_some_and(|hash| !login::is_hash(&hash.0)) {
         return Err(Failure::invalid(BAD_HASH));
     }
@@ -275,7 +272,7 @@ async fn alter(
     }
     if !asker.is_superuser() {
         if *asker.name == *name {
-            let refused = [(options.login.is_some(), "LOGIN"), (options.custom, "OPTIONS")];
+            let refused = [(options.login.is_some(), "LOGIN"), (options.custom.is_some(), "OPTIONS")];
             if let Some((_, option)) = refused.iter().find(|(given, _)| *given) {
                 return Err(unauthorized(format!("You aren't allowed to alter {option}")));
             }

@@ -78,7 +78,8 @@ pub(crate) async fn message(
             guardrail_checks::write(shard, modify, &values, parameters, &mut told)?;
         }
     }
-    let bill = bill(shard, session, parameters);
+    let plans_of = statements.iter().map(|statement| &statement.prepared.plan);
+    let bill = bill(shard, session, plans_of, parameters);
     if statements.iter().any(conditional) {
         let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
         let modifies =

@@ -7,7 +7,7 @@
 //! tables, the others are left out of all this and stay as they are.
 
 use super::load::{SchemaRows, load};
-use super::{column_ids, masks, tablets};
+use super::{column_ids, masks, quotas, tablets};
 use super::{keyspace_created, system_table};
 use crate::schema::Error;
 use crate::schema::cells::{StoredCell, StoredRow};
@@ -53,7 +53,7 @@ pub(crate) fn keyspace_after(schema: &Schema, name: &str, change: &Mutation) -> 
 /// of more than one table at once.
 fn named_tables<'c>(schema: &Schema, change: &'c Mutation) -> Option<BTreeSet<&'c [u8]>> {
     let id = |name| system_table(schema, "system_schema", name).id;
-    let (of_keyspaces, types) = ([id("keyspaces"), id(tablets::TABLE)], id("types"));
+    let (of_keyspaces, types) = ([id("keyspaces"), id(tablets::TABLE), id(quotas::TABLE)], id("types"));
     let mut named = BTreeSet::new();
     for update in change.updates() {
         if update.table == types || !update.partition_deletion.is_live() {
@@ -89,6 +89,7 @@ fn lay_over(schema: &Schema, rows: &mut SchemaRows, change: &Mutation) {
         (column_ids::TABLE, &mut rows.column_ids),
         (masks::TABLE, &mut rows.masks),
         (tablets::TABLE, &mut rows.tablets),
+        (quotas::TABLE, &mut rows.quotas),
     ];
     for (name, rows) in tables {
         let id = system_table(schema, "system_schema", name).id;

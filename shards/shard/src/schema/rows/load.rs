@@ -3,10 +3,11 @@
 //! Invariants: rows that this program cannot have written are damage ([`Error::Malformed`]): a table, a type or tablets
 //! without their keyspace, a table without columns, types that hold each other, two columns with one id.
 
-use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, system_table, tablets, tombstone_gc};
+use super::{CLASS, MICROS_PER_MILLI, column_ids, drop_times, quotas, system_table, tablets, tombstone_gc};
 use crate::schema::Error;
 use crate::schema::cells::{RowReader, StoredRow};
 use model::capacity::{self, Capacity};
+use model::quota::Quota;
 use model::schema::{DroppedColumn, Replication, TableOptions};
 use model::tablets::TableTablets;
 use model::tombstone_gc::TombstoneGc;
@@ -28,6 +29,7 @@ pub(crate) struct SchemaRows {
     pub(crate) column_ids: Vec<StoredRow>,
     pub(crate) masks: Vec<StoredRow>,
     pub(crate) tablets: Vec<StoredRow>,
+    pub(crate) quotas: Vec<StoredRow>,
 }
 
 /// What the rows of `system_schema` describe.
@@ -54,6 +56,13 @@ pub(crate) fn load(schema: &Schema, rows: &SchemaRows) -> Result<StoredSchema, E
         let row = RowReader::new(description, row);
         let keyspace = found.get_mut(&row.text("keyspace_name")?);
         keyspace.ok_or_else(|| row.malformed("keyspace_name"))?.tablets = Some(tablets::load(row)?);
+    }
+
+    let description = system_table(schema, "system_schema", quotas::TABLE);
+    for row in &rows.quotas {
+        let row = RowReader::new(description, row);
+        let keyspace = found.get_mut(&row.text("keyspace_name")?);
+        keyspace.ok_or_else(|| row.malformed("keyspace_name"))?.quota = quotas::load(row)?;
     }
 
     load_types(&mut found, system_table(schema, "system_schema", "types"), types)?;
@@ -139,6 +148,7 @@ fn load_keyspace(row: RowReader<'_>) -> Result<Keyspace, Error> {
         replication: Replication { class, options },
         durable_writes: row.boolean("durable_writes")?,
         tablets: None,
+        quota: Quota::default(),
         tables: BTreeMap::new(),
         types: BTreeMap::new(),
     })

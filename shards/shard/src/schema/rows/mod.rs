@@ -11,6 +11,7 @@ mod drop_times;
 mod layout;
 mod load;
 mod masks;
+pub(crate) mod quotas;
 pub(crate) mod tablets;
 mod tombstone_gc;
 
@@ -21,6 +22,7 @@ use super::cells::{RowWriter, frozen_map, frozen_text_map};
 use super::system_tables::{INDEXES, is_hidden};
 use model::capacity;
 use model::mutation::{Clustering, ClusteringBound, push_clustering};
+use model::quota::Quota;
 use model::row::{Deletion, RowBuilder};
 use model::schema::DroppedColumn;
 use model::types::UserType;
@@ -92,6 +94,7 @@ pub(crate) fn keyspace_changed(
         None if before.tablets.is_some() => changes.delete(tablets::TABLE, &[]),
         _ => {}
     }
+    quotas::write(before.quota, after, &mut changes);
     for name in before.types.keys().filter(|name| !after.types.contains_key(*name)) {
         changes.delete("types", &[name]);
     }
@@ -122,10 +125,12 @@ fn delete_keyspace(
     mutation: &mut MutationBuilder,
 ) {
     let has_tablets = schema.keyspace(keyspace).is_some_and(|keyspace| keyspace.tablets.is_some());
+    let has_quota = schema.keyspace(keyspace).is_some_and(|keyspace| !keyspace.quota.is_empty());
     let tables = schema.keyspace("system_schema").into_iter().flat_map(|keyspace| keyspace.tables.values());
     let has_rows = |table: &&Arc<Table>| match table.name.as_str() {
         column_ids::TABLE => true,
         tablets::TABLE => has_tablets,
+        quotas::TABLE => has_quota,
         _ => !is_hidden(table),
     };
     for table in tables.filter(has_rows) {
@@ -139,6 +144,7 @@ fn add_keyspace(schema: &Schema, keyspace: &Keyspace, timestamp: i64, mutation: 
     if let Some(tablets) = keyspace.tablets {
         tablets::write(schema, tablets, timestamp, changes.mutation);
     }
+    quotas::write(Quota::default(), keyspace, &mut changes);
     keyspace.types.values().for_each(|definition| changes.user_type(definition));
     for table in keyspace.tables.values().filter(|table| !is_hidden(table)) {
         changes.table(table);
