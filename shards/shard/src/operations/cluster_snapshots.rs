@@ -197,7 +197,12 @@ async fn run(shard: &Shard, ask: Ask) -> Told {
             let found = tables.iter().map(|id| schema.table_by_id(TableId(*id)).cloned());
             let Some(tables) = found.collect::<Option<Vec<Arc<Table>>>>() else { return Told::Elsewhere };
             let (metadata, host_id) = (shard.metadata().current(), shard.host_id());
-            let describe = |keyspace| ClusterDescription::of(&metadata, host_id, keyspace);
+            // The log may be further already than the schema that this node serves, which stands still now.
+            let Point { epoch, schema_version, .. } = point;
+            let describe = |keyspace| {
+                let now = ClusterDescription::of(&metadata, host_id, keyspace);
+                ClusterDescription { epoch, schema_version, ..now }
+            };
             let ttl = ttl_seconds.map(Duration::from_secs);
             let taken = shard.take_described_snapshot(&tag, &tables, flush, ttl, Some(&describe)).await;
             if taken.is_ok() && !shard.is_at(&point) {
