@@ -22,6 +22,7 @@ use crate::service::{Ready, Service};
 use runtime::sync::{Either, race};
 use runtime::{Mesh, ShardId};
 use shard::Shard;
+use std::pin::Pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -62,7 +63,14 @@ impl Node {
     }
 
     /// Runs shard `me` from start to stop. Every shard of the node calls it once, on its own thread.
-    pub async fn run(self, me: ShardId) -> Exit {
+    ///
+    /// The future is boxed so that a node is compiled with this crate. Otherwise each program and each test binary that
+    /// runs one would compile all of it once more.
+    pub fn run(self, me: ShardId) -> Pin<Box<dyn Future<Output = Exit>>> {
+        Box::pin(self.run_shard(me))
+    }
+
+    async fn run_shard(self, me: ShardId) -> Exit {
         let control = Rc::new(ControlPort::new(self.control.attach()));
         let (directories, contexts) = if me == ShardId(0) {
             for Unused { option, reason } in &self.config.unused {
