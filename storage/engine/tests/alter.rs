@@ -1,7 +1,7 @@
 //! Tables whose columns are altered while they hold data, before and after a crash.
 
-mod support;
-
+use crate::support::before_ids::{column_list, write_segment};
+use crate::support::*;
 use engine::Store;
 use model::Partitioner;
 use model::mutation::Clustering;
@@ -10,8 +10,6 @@ use model::schema::DroppedColumn;
 use model::{ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Table};
 use std::path::Path;
 use std::sync::Arc;
-use support::before_ids::{column_list, write_segment};
-use support::*;
 
 /// The table of `support` with these regular columns; `dropped` has the name, id and time of each dropped column.
 fn altered(regular: &[(&str, u16)], dropped: &[(&str, u16, i64)]) -> Arc<Table> {

@@ -1,8 +1,8 @@
 //! The batch log: batches are durable before their writes and are found again after columns or the number of shards
 //! have changed; removed batches free their memory.
 
-mod support;
-
+use crate::support::before_ids::{column_list, with_lists};
+use crate::support::*;
 use engine::batch_log::BATCH_VERSION_WITH_LISTS;
 use engine::store::Truncation;
 use engine::{BatchId, Options, Store, SyncMode};
@@ -15,8 +15,6 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::before_ids::{column_list, with_lists};
-use support::*;
 
 const BATCHES: TableId = TableId([99; 16]);
 

@@ -1,7 +1,6 @@
 //! Cleanups: keys outside the ranges of the node go, all others stay, and what is owned is asked anew all the time.
 
-mod support;
-
+use crate::support::*;
 use engine::Store;
 use engine::compaction::{CompactionScope, OwnedRanges};
 use model::Partitioner;
@@ -10,7 +9,6 @@ use runtime::sync::Condition;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use support::*;
 
 const KEYS: i32 = 40;
 const SSTABLES: i32 = 4;

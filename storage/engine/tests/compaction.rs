@@ -1,8 +1,7 @@
 //! Compactions: live data stays, what no reader can miss goes, and a start after a crash finds the inputs or the
 //! outputs.
 
-mod support;
-
+use crate::support::*;
 use engine::Store;
 use engine::compaction::{CompactionScope, TaskKind};
 use model::Partitioner;
@@ -16,7 +15,6 @@ use runtime::sim::Sim;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 /// Table 1 with a grace period of zero, so that tombstones may be purged at once.
 fn graceless() -> Arc<Table> {

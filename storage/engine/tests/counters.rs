@@ -1,7 +1,6 @@
 //! Counters written by several nodes or by old versions: in memtables, SSTables, the log and compactions.
 
-mod support;
-
+use crate::support::*;
 use engine::Store;
 use model::Partitioner;
 use model::counter::{CounterContext, change, global, merge};
@@ -10,7 +9,6 @@ use model::query::{LiveRow, Partitions, RowSink, SinkState};
 use model::row::{Cell, CellContent, Deletion, RowBuilder};
 use model::{CqlType, Mutation, MutationBuilder, Table};
 use std::sync::Arc;
-use support::*;
 
 /// Table 1 with two counter columns.
 fn counters() -> Arc<Table> {

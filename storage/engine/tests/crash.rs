@@ -1,8 +1,7 @@
 //! Crashes at random steps and at every step, with restarts on the same or another number of shards: acknowledged
 //! writes are found, refused ones are not, no mutation is found in part, and what was seen once does not disappear.
 
-mod support;
-
+use crate::support::*;
 use engine::store::{LogPosition, Truncation};
 use engine::{Error, Options, Store, SyncMode};
 use model::Partitioner;
@@ -17,7 +16,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 const NODE: NodeId = NodeId(1);
 const LONG: Duration = Duration::from_secs(3600);

@@ -1,12 +1,10 @@
 //! Damaged segments: how a start treats bytes that differ from what was written.
 
-mod support;
-
+use crate::support::*;
 use engine::commitlog::segment_reader::scan_bytes;
 use engine::{Error, Options, Store};
 use runtime::rng::Rng;
 use std::path::PathBuf;
-use support::*;
 
 #[test]
 fn s1_a_flipped_bit_in_an_old_group_is_corruption() {

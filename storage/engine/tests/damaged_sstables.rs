@@ -1,7 +1,6 @@
 //! Damaged SSTables: they are told, and one that is set aside is kept, wherever the power fails.
 
-mod support;
-
+use crate::support::*;
 use engine::verify::{Check, Depth};
 use engine::{Error, Store, snapshot};
 use runtime::sim::{self, Sim};
@@ -9,7 +8,6 @@ use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 const TAG: &str = "damaged-1";
 /// By when the files of an SSTable that was set aside are removed, virtual time.

@@ -1,8 +1,7 @@
 //! Several data directories: every shard writes to its own, a start finds SSTables in all, and what spans several is
 //! done as a whole wherever the power fails.
 
-mod support;
-
+use crate::support::*;
 use engine::import::{self, Import, ImportOptions};
 use engine::snapshot::{self, Manifest};
 use engine::store::Truncation;
@@ -16,7 +15,6 @@ use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 const KEYS: u32 = 24;
 const NAMES: [&str; 3] = ["/data", "/more", "/most"];

@@ -1,7 +1,6 @@
 //! The same store on a real disk: what was written is found after a start, also with another number of shards.
 
-mod support;
-
+use crate::support::*;
 use engine::{Options, Store, SyncMode};
 use model::Partitioner;
 use model::key::ShardMap;
@@ -11,7 +10,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-use support::*;
 
 async fn open(directory: &Path, shards: u16, sync: SyncMode) -> Store {
     let table: Arc<Table> = table(1);

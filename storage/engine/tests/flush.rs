@@ -1,7 +1,6 @@
 //! Flushes: rows stay, the log is released, and after a restart nothing is found twice or lost.
 
-mod support;
-
+use crate::support::*;
 use engine::store::Truncation;
 use engine::{Error, Options, Store};
 use model::Partitioner;
@@ -17,7 +16,6 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 /// The files of table 1 on the node's disk whose names end with `end`.
 fn files_of_table(sim: &Sim, end: &str) -> Vec<PathBuf> {

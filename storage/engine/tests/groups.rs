@@ -1,7 +1,6 @@
 //! Groups: which writes become durable together, and in which records.
 
-mod support;
-
+use crate::support::*;
 use engine::commitlog::record::Record;
 use engine::commitlog::segment_reader::scan_bytes;
 use engine::{Options, SyncMode};
@@ -10,7 +9,6 @@ use runtime::sim::DiskCall;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 const WRITES: i32 = 50;
 

@@ -1,7 +1,6 @@
 //! Imported SSTables: all of them join the table or none, whatever log positions they name, and they stay.
 
-mod support;
-
+use crate::support::*;
 use engine::import::{self, Import, ImportOptions, Source};
 use engine::store::Truncation;
 use engine::verify::{Check, Depth};
@@ -17,7 +16,6 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 const INBOX: &str = "/inbox";
 

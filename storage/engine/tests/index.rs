@@ -1,7 +1,6 @@
 //! Indexes: they lead to the right rows after flushes, compactions, truncations and crashes.
 
-mod support;
-
+use crate::support::*;
 use engine::import::{self, Import, ImportOptions};
 use engine::index::{IndexLookup, table_id};
 use engine::verify::Depth;
@@ -18,7 +17,6 @@ use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 const KEYS: [&[u8]; 3] = [b"p", b"q", b"r"];
 const VALUES: [&[u8]; 4] = [b"", b"v", b"w", b"x"];

@@ -1,7 +1,6 @@
 //! Limits and failures: full and failing disks, full memtables, oversized mutations, writers that go away.
 
-mod support;
-
+use crate::support::*;
 use engine::{Error, Options, Store, SyncMode};
 use model::Partitioner;
 use model::query::Partitions;
@@ -12,7 +11,6 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 #[test]
 fn s18_a_full_disk_refuses_writes_serves_reads_and_recovers() {

@@ -1,7 +1,6 @@
 //! Random writes and reads of a store, compared with a model that keeps every version and resolves them at reads.
 
-mod support;
-
+use crate::support::*;
 use engine::{Options, Store};
 use model::Partitioner;
 use model::comparable::{self, BoundSide};
@@ -17,7 +16,6 @@ use std::cell::Cell as StdCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 /// A range deletion: start prefix and whether it is inclusive, end prefix and whether it is inclusive, timestamp.
 type Range = (Vec<i32>, bool, Vec<i32>, bool, i64);

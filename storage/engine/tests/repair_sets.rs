@@ -1,8 +1,7 @@
 //! Data that incremental repairs set apart: every row stays readable, sets are never merged, and a crash at any moment
 //! leaves all rows and sets that can be settled.
 
-mod support;
-
+use crate::support::*;
 use engine::compaction::CompactionScope;
 use engine::{Error, Options, RepairSet, Store};
 use model::fragment::{Fragment, FragmentSink};
@@ -15,7 +14,6 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 const KEYS: i32 = 40;
 const SESSION: [u8; 16] = [7; 16];

@@ -1,7 +1,6 @@
 //! Snapshots: their rows stay readable, whatever happens to the table and wherever the power fails.
 
-mod support;
-
+use crate::support::*;
 use engine::snapshot::{self, Manifest};
 use engine::store::Truncation;
 use engine::{Options, Store};
@@ -12,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 const TAG: &str = "s1";
 

@@ -1,8 +1,7 @@
 //! Reads do not depend on where data lies: one table stays in memory, its twin gets the same writes but is flushed
 //! again and again, and every read of both gives the same.
 
-mod support;
-
+use crate::support::*;
 use engine::{Error, Options, Store};
 use model::Partitioner;
 use model::comparable::{self, BoundSide};
@@ -17,7 +16,6 @@ use runtime::sim::DiskCall;
 use std::cell::Cell as StdCell;
 use std::rc::Rc;
 use std::sync::Arc;
-use support::*;
 
 const STATIC: ColumnId = ColumnId(3);
 const TEXT: ColumnId = ColumnId(4);

@@ -1,8 +1,7 @@
 //! Foreign SSTables are split between shards: rows stay whatever happens on the way, and in the end each shard has
 //! its own SSTables.
 
-mod support;
-
+use crate::support::*;
 use engine::store::{LogPosition, Truncation};
 use engine::{Options, SstableOptions, Store, Version};
 use model::Partitioner;
@@ -12,7 +11,6 @@ use std::cell::{Cell, RefCell};
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 const KEYS: u32 = 40;
 

@@ -4,8 +4,7 @@
 #[path = "fragments/world.rs"]
 mod world;
 
-mod support;
-
+use crate::support::*;
 use engine::import::{self, Import, ImportOptions};
 use engine::streams::directories;
 use engine::streams::source::{ReadySstable, joined};
@@ -18,7 +17,6 @@ use model::query::{EveryRow, Partitions, ReadCommand};
 use model::{RingToken, Table, TableId, TokenRange};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use support::*;
 use world::{World, retargeted};
 
 const CHUNK: usize = 8 << 10;

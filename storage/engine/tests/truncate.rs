@@ -1,8 +1,7 @@
 //! Truncated and dropped tables: which data is removed, when their log segments are released, and that nothing
 //! returns.
 
-mod support;
-
+use crate::support::*;
 use engine::store::Truncation;
 use engine::{Options, Store, SyncMode};
 use model::Partitioner;
@@ -12,7 +11,6 @@ use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
-use support::*;
 
 #[test]
 fn s3_dropped_and_truncated_tables_free_their_segments_and_stay_gone() {

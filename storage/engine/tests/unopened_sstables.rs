@@ -1,7 +1,6 @@
 //! SSTables that cannot be opened when the node starts: a file is damaged or missing.
 
-mod support;
-
+use crate::support::*;
 use engine::compaction::CompactionScope;
 use engine::verify::{Check, Depth};
 use engine::{Error, Options, SstableOptions, Store, snapshot};
@@ -13,7 +12,6 @@ use sstable::Version;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
-use support::*;
 
 const TAG: &str = "damaged-1";
 const QUICK: Check = Check { depth: Depth::Quick, latest: false, invokes_policy: false };

@@ -1,7 +1,6 @@
 //! Flushes and compactions write the version that is configured, and no SSTable if nothing is left to write.
 
-mod support;
-
+use crate::support::*;
 use engine::compaction::CompactionScope;
 use engine::{FlushCompression, Options, SstableOptions, Version};
 use model::Partitioner;
@@ -12,7 +11,6 @@ use model::{ColumnId, ColumnKind, CqlType, Home, Mutation, MutationBuilder, Tabl
 use runtime::sim::Sim;
 use std::path::PathBuf;
 use std::sync::Arc;
-use support::*;
 
 fn names(sim: &Sim) -> Vec<String> {
     let directory = engine::directory_of(&PathBuf::from("/data"), &table(1));

@@ -249,8 +249,8 @@ fn tablets_that_are_too_large_are_split() {
     });
 }
 
-/// Requests of one tablet make several of it, on all nodes; one key with most of them comes to stand alone. Without them
-/// these are merged again.
+/// Requests of one tablet make several of it, on all nodes; one key with most of them comes to stand alone. Without
+/// them these are merged again.
 #[test]
 fn tablets_that_are_too_busy_are_split_and_spread() {
     let mut sim = Sim::new(72, Options { buggify: false, ..Options::default() });

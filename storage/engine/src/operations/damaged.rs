@@ -4,9 +4,9 @@
 //!    being served: what needs its damaged bytes fails, so that nothing is missing unnoticed, and compactions leave it
 //!    alone. Of one that could not be opened when the node started everything fails that it may have
 //!    ([`crate::sstables::unopened_sstable`]).
-//! 2. [`damaged`] lists such SSTables, each with what is in the way of doing without it; [`merged`] puts the lists of all
-//!    shards together. One that several shards serve is marked on all of them before that ([`mark`]), so that each can
-//!    say what is in its way.
+//! 2. [`damaged`] lists such SSTables, each with what is in the way of doing without it; [`merged`] puts the lists of
+//!    all shards together. One that several shards serve is marked on all of them before that ([`mark`]), so that each
+//!    can say what is in its way.
 //! 3. [`set_aside`] gives its files a second name in a snapshot, durably; then the table has it no more, and the files
 //!    are removed by a transaction.
 //!
@@ -118,8 +118,8 @@ pub(crate) fn damaged(tables: &Tables) -> Vec<DamagedSstable> {
     found
 }
 
-/// The lists of several shards as one, in which an SSTable that they share is once. What is in the way of one shard is in
-/// the way of all.
+/// The lists of several shards as one, in which an SSTable that they share is once. What is in the way of one shard is
+/// in the way of all.
 pub fn merged(lists: impl IntoIterator<Item = Vec<DamagedSstable>>) -> Vec<DamagedSstable> {
     let mut merged: BTreeMap<PathBuf, DamagedSstable> = BTreeMap::new();
     for sstable in lists.into_iter().flatten() {
@@ -230,8 +230,8 @@ fn hides_rows(
 }
 
 /// Takes a damaged SSTable out of its table and keeps it in the table's snapshot `tag`; the name of its Data.db. `None`
-/// if this shard does not serve it, or it is not damaged. Of one that several shards serve, shard 0 keeps and removes the
-/// files; the others, which may read what they have opened of it until they need it no more, answer `None`.
+/// if this shard does not serve it, or it is not damaged. Of one that several shards serve, shard 0 keeps and removes
+/// the files; the others, which may read what they have opened of it until they need it no more, answer `None`.
 ///
 /// # Errors
 /// The disk's: it is served as before, or the next start finishes its removal.

@@ -28,8 +28,8 @@ pub(super) struct Entry {
     stream: u16,
 }
 
-/// The first bytes of a row's place as a number that is ordered as they are, so that most comparisons need nothing else;
-/// inverted if rows come in descending order.
+/// The first bytes of a row's place as a number that is ordered as they are, so that most comparisons need nothing
+/// else; inverted if rows come in descending order.
 type Prefix = u128;
 
 impl Entry {
