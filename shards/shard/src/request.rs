@@ -45,8 +45,13 @@ pub struct LoggedIn {
     pub(crate) salted_hash: RefCell<Option<String>>,
     /// What was last known of it.
     pub(crate) known: RefCell<Option<Rc<Entry>>>,
-    /// Whether it had a quota when the last request was let in.
-    pub(crate) has_quota: Cell<bool>,
+}
+
+impl LoggedIn {
+    /// Whether it has a quota, as far as is known.
+    pub(crate) fn has_quota(&self) -> bool {
+        self.known.borrow().as_ref().is_some_and(|known| !known.grants.quota.is_empty())
+    }
 }
 
 impl std::fmt::Debug for LoggedIn {

@@ -167,9 +167,8 @@ fn metered_bill<'p>(
 ) -> Option<Rc<Bill>> {
     let user = session.user.borrow();
     let user = user.as_ref();
-    let role_quota = user
-        .filter(|user| user.has_quota.get())
-        .and_then(|user| shard.throughput().of_role(&user.name, runtime::now()));
+    let role_quota =
+        user.filter(|user| user.has_quota()).and_then(|user| shard.throughput().of_role(&user.name, runtime::now()));
     let is_metered = |table: &model::Table| shard.throughput().is_metered_table(table.id);
     let concerns = |plan: &Plan| match plan {
         Plan::Select(select) => is_metered(&select.table),

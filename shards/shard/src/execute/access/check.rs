@@ -83,6 +83,9 @@ fn known(shard: &Shard, session: &Session) -> Option<Rc<Entry>> {
 
 async fn check_after_loading(shard: &Shard, session: &Session, statement: &Statement) -> Result<(), Failure> {
     let entry = of_session(shard, session).await?;
+    if let Some(user) = session.user.borrow().as_ref() {
+        user.known.replace(Some(entry.clone()));
+    }
     decide(shard, session, &entry, statement)
 }
 
@@ -98,7 +101,6 @@ fn decide(shard: &Shard, session: &Session, entry: &Entry, statement: &Statement
     let user = session.user.borrow();
     let Some(user) = user.as_ref() else { return Err(unauthorized("You have not logged in")) };
     still_valid(shard, user, entry)?;
-    user.has_quota.set(!entry.grants.quota.is_empty());
     if !shard.config().access.authorizes {
         return Ok(());
     }

@@ -18,7 +18,7 @@ use crate::roles::{Entry, VerifiedPassword};
 use crate::shard_state::Shard;
 use model::{Consistency, ErrorCode, Failure};
 use sha2::{Digest, Sha256};
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::net::IpAddr;
 use std::rc::Rc;
 
@@ -81,8 +81,7 @@ fn logged_in(
         return Err(no_access_from(address));
     }
     let salted_hash = RefCell::new(grants.salted_hash.clone());
-    let (name, has_quota) = (name.into(), Cell::new(!entry.grants.quota.is_empty()));
-    Ok(LoggedIn { name, address, identity, salted_hash, known: RefCell::new(Some(entry)), has_quota })
+    Ok(LoggedIn { name: name.into(), address, identity, salted_hash, known: RefCell::new(Some(entry)) })
 }
 
 async fn is_right(shard: &Shard, name: &str, password: &str, hash: &str) -> Result<bool, Failure> {
