@@ -127,9 +127,9 @@ fn s5_a_damaged_sstable_that_several_cores_serve_is_replaced() {
     }
 }
 
-/// Each core of the node has rows in SSTables that it alone serves, one of which the deletions of the damaged one hide.
-#[test]
-fn a_damaged_sstable_that_several_cores_serve_stays_if_one_of_them_needs_its_deletions() {
+/// A world whose rows are all deleted, by deletions that may be forgotten at once; the SSTable of a node that has its
+/// deletions alone.
+fn with_forgettable_deletions(node: usize) -> (World, PathBuf) {
     let mut world = world();
     for statement in [
         "ALTER TABLE k.t WITH gc_grace_seconds = 0",
@@ -141,9 +141,16 @@ fn a_damaged_sstable_that_several_cores_serve_stays_if_one_of_them_needs_its_del
     for key in 0..ROWS {
         write_on(&mut world, &ALL, &format!("DELETE FROM k.t WHERE a = {key}"));
     }
-    let before = files(&world, 1, false);
-    flush(&mut world, 1);
-    let file = files(&world, 1, false).into_iter().find(|file| !before.contains(file)).expect("that of deletions");
+    let before = files(&world, node, false);
+    flush(&mut world, node);
+    let file = files(&world, node, false).into_iter().find(|file| !before.contains(file)).expect("that of deletions");
+    (world, file)
+}
+
+/// Each core of the node has rows in SSTables that it alone serves, one of which the deletions of the damaged one hide.
+#[test]
+fn a_damaged_sstable_that_several_cores_serve_stays_if_one_of_them_needs_its_deletions() {
+    let (mut world, file) = with_forgettable_deletions(1);
     world.crash(1);
     world.sim.mutate_file(NodeId(2), &file, |bytes| bytes[20] ^= 0x10);
     restart_with(&mut world, 1, 3);
@@ -167,19 +174,7 @@ fn a_damaged_sstable_stays_while_a_replica_is_down() {
 
 #[test]
 fn a_damaged_sstable_stays_if_its_deletions_may_be_forgotten_elsewhere() {
-    let mut world = world();
-    for statement in [
-        "ALTER TABLE k.t WITH gc_grace_seconds = 0",
-        "ALTER TABLE k.t WITH compaction = \
-        {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}",
-    ] {
-        world.everywhere(statement);
-    }
-    for key in 0..ROWS {
-        write_on(&mut world, &ALL, &format!("DELETE FROM k.t WHERE a = {key}"));
-    }
-    let before = files(&world, 2, false);
-    flush(&mut world, 2);
+    let (mut world, file) = with_forgettable_deletions(2);
     // The others forget rows and deletions.
     for node in [0, 1] {
         let compacted = world.on(node, 0, |shard| async move {
@@ -189,7 +184,6 @@ fn a_damaged_sstable_stays_if_its_deletions_may_be_forgotten_elsewhere() {
         });
         compacted.expect("compacted");
     }
-    let file = files(&world, 2, false).into_iter().find(|file| !before.contains(file)).expect("that of deletions");
     world.sim.mutate_file(NodeId(3), &file, |bytes| bytes[20] ^= 0x10);
     assert!(is_damaged(&mut world, 2));
     world.wait(A_WHILE);
