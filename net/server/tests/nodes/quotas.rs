@@ -8,6 +8,8 @@ use shard::Authenticator;
 /// Writes of a table with two replicas cost 3.5 units.
 const WRITE_HUNDREDTHS: u64 = 350;
 const REFUSED: u16 = 0x1001;
+/// How long a client leaves the node alone that has refused its request, virtual time: the pace of its load.
+const PAUSE_WHEN_REFUSED: Duration = Duration::from_millis(3);
 
 /// What clients have done together: the writes of each second, and the text of the last refusal.
 #[derive(Debug, Default)]
@@ -16,7 +18,8 @@ struct Tally {
     refusal: Option<String>,
 }
 
-/// Writes to keys of a table through one connection for so many seconds, without a pause unless it is refused.
+/// Writes to keys of a table through one connection for so many seconds, with a pause between two writes. All times are
+/// virtual: pauses are the pace of the load, nothing is waited for.
 async fn write_for(
     mut client: Client,
     table: &'static str,
@@ -36,7 +39,7 @@ async fn write_for(
             Ok(_) => tally.borrow_mut().done[at] += 1,
             Err(CallError::Failure { code: REFUSED, text, .. }) => {
                 tally.borrow_mut().refusal = Some(text);
-                runtime::sleep(Duration::from_millis(3)).await;
+                runtime::sleep(PAUSE_WHEN_REFUSED).await;
             }
             Err(other) => panic!("{other:?}"),
         }
