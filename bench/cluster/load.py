@@ -286,6 +286,11 @@ class Load:
         times = sorted(self.seconds.get(second, []))
         return times[min(len(times) - 1, len(times) * 99 // 100)] if times else 0.0
 
+    def p99_of(self, began, ended):
+        """The 99th percentile of all operations of these seconds."""
+        times = sorted(time for second in range(int(began), int(ended)) for time in self.seconds.get(second, []))
+        return times[len(times) * 99 // 100] if times else 0.0
+
     def usual(self, second):
         """The median of the 99th percentiles of the ten seconds before."""
         before = sorted(self.p99(at) for at in range(max(second - 10, 0), second))

@@ -35,9 +35,9 @@ class Node:
         self.send(number)
         return self.process.wait()
 
-    def nodetool(self, *arguments):
+    def nodetool(self, *arguments, patience=PATIENCE):
         command = [self.binary, "nodetool", "-h", self.address, *arguments]
-        return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
+        return subprocess.run(command, capture_output=True, text=True, timeout=patience)
 
 
 class CassandraNode:
@@ -128,6 +128,13 @@ class Cluster:
             if time.monotonic() > until:
                 raise RuntimeError("the nodes do not see each other up and normal")
             time.sleep(0.2)
+
+
+def cpu_seconds(node):
+    """The CPU time that a node's process has used."""
+    with open(f"/proc/{node.pid}/stat") as file:
+        fields = file.read().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def metric(node, name):

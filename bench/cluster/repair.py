@@ -15,7 +15,6 @@ with 1 if a row is not there, or the last repair found something."""
 import argparse
 import asyncio
 import json
-import os
 import random
 import re
 import sys
@@ -23,20 +22,13 @@ import time
 import urllib.request
 
 import cql
-from nodes import Cluster
+from nodes import Cluster, cpu_seconds
 
 KEYSPACE = "CREATE KEYSPACE r WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 3}"
 TABLE = "CREATE TABLE r.rows (k bigint PRIMARY KEY, v blob) WITH read_repair = 'NONE' AND speculative_retry = 'NEVER'"
 WRITE, READ = "INSERT INTO r.rows (k, v) VALUES (?, ?)", "SELECT v FROM r.rows WHERE k = ?"
 AT_ONCE = 128
-TICKS = os.sysconf("SC_CLK_TCK")
 IDLE_SECONDS = 5
-
-
-def cpu(node):
-    with open(f"/proc/{node.pid}/stat") as stat:
-        fields = stat.read().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / TICKS
 
 
 def metrics(node):
@@ -89,9 +81,9 @@ async def missing(node, versions, size):
 def settle(cluster):
     """Waits until the nodes are idle; returns the CPU time that they use in a second then."""
     for _ in range(60):
-        before = sum(map(cpu, cluster.nodes))
+        before = sum(map(cpu_seconds, cluster.nodes))
         time.sleep(IDLE_SECONDS)
-        used = (sum(map(cpu, cluster.nodes)) - before) / IDLE_SECONDS
+        used = (sum(map(cpu_seconds, cluster.nodes)) - before) / IDLE_SECONDS
         if used < 0.2:
             break
     return used
@@ -99,12 +91,12 @@ def settle(cluster):
 
 def repair(cluster, name, table_bytes):
     idle = settle(cluster)
-    before = sum(map(cpu, cluster.nodes)), list(map(metrics, cluster.nodes)), time.monotonic()
+    before = sum(map(cpu_seconds, cluster.nodes)), list(map(metrics, cluster.nodes)), time.monotonic()
     done = cluster.nodes[0].nodetool("repair", "-full", "r")
     took = time.monotonic() - before[2]
     if done.returncode:
         raise RuntimeError(f"{done.stdout}{done.stderr}")
-    used = sum(map(cpu, cluster.nodes)) - before[0] - idle * took
+    used = sum(map(cpu_seconds, cluster.nodes)) - before[0] - idle * took
     after = list(map(metrics, cluster.nodes))
 
     def grown(metric):

@@ -24,18 +24,12 @@ import time
 
 import cql
 from load import bigint
-from nodes import Cluster, Node, metric
+from nodes import Cluster, Node, cpu_seconds, metric
 
 FILL = "INSERT INTO s.rows (k, v) VALUES (?, ?)"
 TOGETHER = 64
 IDLE_SECONDS = 5
 OPTIONS = ("--cores", "1", "--memory", "1G")
-
-
-def cpu_seconds(node):
-    with open(f"/proc/{node.pid}/stat") as file:
-        fields = file.read().rsplit(")", 1)[1].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def fill(node, rows, value_bytes):

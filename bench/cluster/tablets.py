@@ -114,8 +114,7 @@ async def main_loop(arguments, cluster):
         ended = load.now()
         usual = load.usual(int(began))
         worst, _, restless = load.around(began, ended, usual)
-        times = sorted(t for second in range(int(began), int(ended)) for t in load.seconds.get(second, []))
-        whole = times[len(times) * 99 // 100] if times else 0
+        whole = load.p99_of(began, ended)
         print(f"{began:7.1f} s {name:7} took {done - began:6.1f} s, at rest after {ended - began:6.1f} s with {tablets:4} tablets; p99 {usual * 1e3:6.1f} ms "
               f"before, {whole * 1e3:6.1f} during, worst second {worst * 1e3:7.1f}, {restless} restless seconds", flush=True)
     dead = {host.address for host in load.hosts} - {node.address for node in cluster.nodes}
