@@ -3,7 +3,9 @@
 //!
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others; those of a data centre
 //!    that have been slow come after its others ([`crate::topology::latency`]). Reads of a hot partition take turns
-//!    among those of the data centre instead ([`Turn`]).
+//!    among those of the data centre instead ([`Turn`]). While a key gets other replicas, reads at levels above ONE ask
+//!    those first that stay: what they show is then on enough replicas of before and of after, even a write whose client
+//!    was never answered, so that later reads show it too.
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
 //!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
@@ -354,14 +356,18 @@ fn ask_first(tally: &mut Tally, replicas: Replicas<'_>, turn: Option<Turn>) {
     let requirement = tally.requirement();
     // Only replicas whose answers count are asked.
     tally.retain(|member| requirement.counts(member.data_center));
-    let comes_later =
-        |member: &Member| (member.data_center != center, topology.latencies().is_slow(member.replica.node));
+    let asks_several = requirement.block_for > 1;
+    let comes_later = |member: &Member| {
+        let node = member.replica.node;
+        let leaves = asks_several && replicas.is_losing(node);
+        (member.data_center != center, leaves, topology.latencies().is_slow(node))
+    };
     match turn {
         None => tally.sort_by_key(|member| (comes_later(member), member.replica.node != here)),
         Some(turn) => {
             let own = Replica { node: here, shard: turn.core };
             let others = tally.members().iter().filter(|member| member.replica != own);
-            let eligible = others.filter(|member| comes_later(member) == (false, false));
+            let eligible = others.filter(|member| comes_later(member) == (false, false, false));
             let eligible: SmallVec<[Replica; 4]> = eligible.map(|member| member.replica).collect();
             tally.sort_by_key(|member| {
                 let place = eligible.iter().position(|replica| *replica == member.replica);

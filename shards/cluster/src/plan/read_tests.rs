@@ -1,7 +1,7 @@
 //! Reads of partitions at all levels from replicas in several data centres, with their events in every order.
 
 use super::*;
-use crate::placement::tests::{borrowed, placed, random_replication, random_topology, token};
+use crate::placement::tests::{borrowed, changing, placed, random_replication, random_topology, token};
 use crate::plan::tests::{LEVELS, by_hand, random_live};
 use crate::topology::NodeIndex;
 use model::Token;
@@ -123,6 +123,27 @@ fn the_nearest_replicas_are_asked() {
     assert_eq!(asked(Consistency::Quorum), digests(&[1, 2]));
     assert_eq!(asked(Consistency::EachQuorum), digests(&[1, 3, 4]));
     assert_eq!(asked(Consistency::All), digests(&[1, 2, 3, 4]));
+}
+
+/// What such a read shows is on a majority of the replicas to be.
+#[test]
+fn replicas_that_stay_are_asked_before_those_that_do_not() {
+    let nodes: [(&str, &str, &[i64]); 4] =
+        [("dc1", "r1", &[0]), ("dc1", "r1", &[10]), ("dc1", "r1", &[20]), ("dc1", "r1", &[30])];
+    let topology = std::rc::Rc::new(crate::topology::tests::topology(&nodes, 1));
+    let factor = |number| ("SimpleStrategy", [("replication_factor", number)]);
+    let asked = |level, later: &'static str, dead: &[u16]| -> Vec<u16> {
+        let ((class, now), (next_class, next)) = (factor("4"), factor(later));
+        let table = changing(&topology, (class, &now), (next_class, &next));
+        let live = LiveNodes::of(&topology, |node| !dead.contains(&node.0));
+        // Of the token 10 the second node is the first replica, this node, the first, the last.
+        let plan = PartitionReadPlan::new(level, table.replicas(Token(10), &[]), &live).expect("alive");
+        plan.targets().map(|(replica, _)| replica.node.0).collect()
+    };
+    assert_eq!(asked(Consistency::Quorum, "4", &[]), [0, 1, 2]);
+    assert_eq!(asked(Consistency::Quorum, "3", &[]), [1, 2, 3]);
+    assert_eq!(asked(Consistency::Quorum, "3", &[2]), [1, 3, 0], "this node is enough of a replica until then");
+    assert_eq!(asked(Consistency::One, "3", &[]), [0], "nothing is promised of one");
 }
 
 #[test]
