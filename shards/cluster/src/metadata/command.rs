@@ -429,6 +429,15 @@ impl Command {
         }
     }
 
+    /// The host ids of the nodes that gain something by an operation that it begins.
+    pub fn receivers(&self) -> Option<&BTreeSet<Uuid>> {
+        match self {
+            Command::Begin { receivers, .. } | Command::Replicate { receivers, .. } => Some(receivers),
+            Command::Tablets { with, .. } => with.as_ref()?.receivers(),
+            _ => None,
+        }
+    }
+
     /// Whether it changes the members, and with them who has which data.
     pub(super) fn is_about_members(&self) -> bool {
         !matches!(

@@ -55,6 +55,10 @@ pub mod features {
     pub const EMPTIED_NODES: u64 = 1 << 21;
     /// It keeps to quotas of keyspaces and roles, and shares out their units.
     pub const QUOTAS: u64 = 1 << 22;
+    /// It tells what keyspaces store, and keeps to quotas of that.
+    pub const STORED_QUOTAS: u64 = 1 << 24;
+    /// It removes what it has of ranges that it lost, when it is about to gain ranges.
+    pub const STALE_DATA: u64 = 1 << 25;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -73,7 +77,9 @@ pub mod features {
         | TABLETS
         | WRITE_SHARDING
         | EMPTIED_NODES
-        | QUOTAS;
+        | QUOTAS
+        | STORED_QUOTAS
+        | STALE_DATA;
 }
 
 /// A member of the cluster, as it describes itself.

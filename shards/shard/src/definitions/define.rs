@@ -108,6 +108,7 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
         has_tablets: shard.topology().all_have(features::TABLETS),
         has_write_sharding: shard.topology().all_have(features::WRITE_SHARDING),
         has_quotas: shard.topology().all_have(features::QUOTAS),
+        has_stored_quotas: shard.topology().all_have(features::STORED_QUOTAS),
         guardrails: config.guardrails.as_deref(),
     }
 }
@@ -200,10 +201,18 @@ impl OwnChange {
 async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Proposed, Failure> {
     let own = Rc::new(OwnChange::default());
     let (before, step_after) = step.schemas();
+    let deadline = runtime::now().after(shard.timeouts().misc);
+    if let Some(receivers) = command_of(shard, &step_after, &before, update.clone()).receivers()
+        && !shard.prepare_receivers(receivers, deadline).await
+    {
+        return Err(Failure::server(
+            "Nodes that are going to have replicas of the keyspace still remove what they have of ranges that they lost; \
+             try again later",
+        ));
+    }
     own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
     shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));
-    let deadline = runtime::now().after(shard.timeouts().misc);
     let command = command_of(shard, &step_after, &before, update);
     match shard.metadata().propose(&command, deadline).await {
         Ok(epoch) => match &*own.result.borrow() {
