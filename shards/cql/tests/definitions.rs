@@ -5,7 +5,7 @@ use cql::define::{
     Applied, ChangeKind, ChangeTarget, DefinitionContext, INDEXES_MAX, KEYSPACES_MAX, TABLES_MAX, USER_TYPES_MAX,
 };
 use cql::plan::Plan;
-use model::quota::{QUOTA_UNITS_MAX, Quota};
+use model::quota::{QUOTA_UNITS_MAX, Quota, STORED_QUOTAS_MAX};
 use model::schema::KeyspaceTablets;
 use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
@@ -27,6 +27,7 @@ struct World {
     has_tablets: bool,
     has_write_sharding: bool,
     has_quotas: bool,
+    has_stored_quotas: bool,
 }
 
 impl World {
@@ -38,6 +39,7 @@ impl World {
             has_tablets: true,
             has_write_sharding: true,
             has_quotas: true,
+            has_stored_quotas: true,
         };
         world.run("CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}");
         world
@@ -60,6 +62,7 @@ impl World {
             has_tablets: self.has_tablets,
             has_write_sharding: self.has_write_sharding,
             has_quotas: self.has_quotas,
+            has_stored_quotas: self.has_stored_quotas,
             masking: cql::define::Masking::On,
             guardrails: None,
         };

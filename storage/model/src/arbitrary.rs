@@ -8,7 +8,7 @@ use crate::clustering::{Clustering, ClusteringBound, push_clustering};
 use crate::key::push_composite;
 use crate::mutation::{Mutation, MutationBuilder};
 use crate::partitioner::Partitioner;
-use crate::quota::{QUOTA_UNITS_MAX, Quota, REQUESTS_AT_ONCE_MAX};
+use crate::quota::{BYTES_STORED_MAX, QUOTA_UNITS_MAX, Quota, REQUESTS_AT_ONCE_MAX};
 use crate::row::{Cell, CellContent, Deletion, Liveness, RowBuilder};
 use crate::schema::{
     Column, ColumnId, ColumnKind, Keyspace, KeyspaceTablets, Replication, Schema, Table, TableId, TableOptions,
@@ -338,7 +338,8 @@ pub fn schema(below: &mut impl FnMut(u64) -> u64) -> Schema {
         let tablets = (below(3) == 0).then(|| KeyspaceTablets { initial, is_managed: below(2) == 0 });
         let units_per_second = (below(4) == 0).then(|| 1 + below(u64::from(QUOTA_UNITS_MAX)) as u32);
         let requests_at_once = (below(4) == 0).then(|| 1 + below(u64::from(REQUESTS_AT_ONCE_MAX)) as u32);
-        let quota = Quota { units_per_second, requests_at_once };
+        let bytes_stored = (below(4) == 0).then(|| 1 + below(BYTES_STORED_MAX));
+        let quota = Quota { units_per_second, requests_at_once, bytes_stored };
         let (class, places) = match tablets {
             Some(_) => ("NetworkTopologyStrategy", "datacenter1"),
             None => ("SimpleStrategy", "replication_factor"),

@@ -10,6 +10,7 @@
 
 mod first_contact;
 mod own_state;
+mod stored_bytes;
 
 use crate::client_events::{ClientEvents, ClusterChange, ClusterEvent, NodeView};
 use crate::config::{Config, FILE_BYTES_MAX};
@@ -39,6 +40,8 @@ const SETTLE_MAX: Duration = Duration::from_secs(3);
 const SETTLE_STEP: Duration = Duration::from_millis(20);
 /// The load is told this often.
 const LOAD_EVERY: Duration = Duration::from_secs(60);
+/// What keyspaces store is told this often, if it is limited.
+const STORED_EVERY: Duration = Duration::from_secs(5);
 
 /// The way of gossip to other nodes.
 pub(crate) trait GossipPort {
@@ -122,7 +125,7 @@ impl Gossip {
     pub(crate) async fn run(self: Rc<Self>, closing: Latch) {
         let told = runtime::spawn(self.clone().tell(closing.clone()));
         let greeted = runtime::spawn(self.clone().greet(closing.clone()));
-        let mut next_load = runtime::now();
+        let (mut next_load, mut next_stored) = (runtime::now(), runtime::now());
         let mut next = runtime::now();
         loop {
             next = next.after(ROUND).max(runtime::now());
@@ -136,6 +139,11 @@ impl Gossip {
                 next_load = runtime::now().after(LOAD_EVERY);
                 let this = self.clone();
                 runtime::spawn(async move { own_state::measure_load(&this.shard, &this.gossiper).await });
+            }
+            if runtime::now() >= next_stored {
+                next_stored = runtime::now().after(STORED_EVERY);
+                let this = self.clone();
+                runtime::spawn(async move { stored_bytes::measure(&this.shard, &this.gossiper).await });
             }
             self.round();
         }

@@ -74,6 +74,27 @@ fn three_nodes(seed: u64, config: impl Fn(NodeId) -> Config) -> Sim {
     sim
 }
 
+/// What is shown of the quota of a keyspace or role by a node: the writes that it was charged, and the refusals.
+async fn shown(client: &mut Client, keyspace: &str, role: &str) -> Option<(i64, i64)> {
+    let text = format!(
+        "SELECT writes, refused FROM system_views.throughput WHERE keyspace_name = '{keyspace}' AND table_name = '' AND role = '{role}'"
+    );
+    let row = query(client, &text).await.rows.pop()?;
+    Some((bigint(&row, 0), bigint(&row, 1)))
+}
+
+/// Whether some node tells that a quota is nearly used up.
+async fn is_told(mut clients: [Client; 3], kind: &str, subject: &str) -> bool {
+    let text = "SELECT kind, subject FROM system_views.alerts WHERE key = 'local'";
+    for client in &mut clients {
+        let wanted = [Some(kind.as_bytes().to_vec()), Some(subject.as_bytes().to_vec())];
+        if query(client, text).await.rows.contains(&wanted.to_vec()) {
+            return true;
+        }
+    }
+    false
+}
+
 const REPLICATION: &str = "replication = {'class': 'SimpleStrategy', 'replication_factor': 2}";
 
 #[test]
@@ -92,7 +113,8 @@ fn a_keyspace_gets_its_quota_through_all_nodes_together() {
         let mut writing = Vec::new();
         // Two tables, and more through some nodes than through others.
         for (node, table) in [(ONE, "k.t"), (ONE, "k.u"), (ONE, "k.t"), (TWO, "k.t"), (TWO, "k.u"), (THREE, "k.u")] {
-            writing.push(Box::pin(write_for(client(node).await, table, 5, Duration::ZERO, limited.clone())));
+            // Longer than the five seconds over which keepers look at what is used.
+            writing.push(Box::pin(write_for(client(node).await, table, 7, Duration::ZERO, limited.clone())));
         }
         let pause = Duration::from_millis(10);
         writing.push(Box::pin(write_for(client(ONE).await, "other.t", 5, pause, other.clone())));
@@ -101,6 +123,10 @@ fn a_keyspace_gets_its_quota_through_all_nodes_together() {
         let refusal = limited.borrow().refusal.clone().expect("there was more");
         assert_eq!(without_time(&refusal), "Request rate is large.  the keyspace k may use 1400 units a second");
         assert_eq!(other.borrow().refusal, None, "another keyspace is not hindered");
+        let (writes, refused) = shown(&mut one, "k", "").await.expect("a row");
+        assert!(writes > 100 && refused > 0, "{writes} {refused}");
+        assert_eq!(shown(&mut one, "other", "").await, None);
+        assert!(is_told([client(ONE).await, client(TWO).await, client(THREE).await], "keyspace_quota", "the keyspace").await);
         assert!(other.borrow().done.iter().all(|count| *count > 40), "{:?}", other.borrow().done);
 
         query(&mut one, "ALTER KEYSPACE k WITH quota = {'units_per_second': 700}").await;
@@ -168,6 +194,11 @@ fn a_role_gets_its_quota_through_all_nodes_together() {
         let refusal = limited.borrow().refusal.clone().expect("there was more");
         assert_eq!(without_time(&refusal), "Request rate is large.  the role tenant may use 1400 units a second");
         assert_eq!(other.borrow().refusal, None, "another role is not hindered");
+        let (writes, refused) = shown(&mut root, "system_auth", "tenant").await.expect("a row");
+        assert!(writes > 100 && refused > 0, "{writes} {refused}");
+        let root_of = |node| logged_in(node, "cassandra");
+        let roots = [root_of(ONE).await, root_of(TWO).await, root_of(THREE).await];
+        assert!(is_told(roots, "role_quota", "the role tenant").await);
         assert!(other.borrow().done.iter().all(|count| *count > 40), "{:?}", other.borrow().done);
 
         // A change counts on connections that are open, within a second.
@@ -234,5 +265,73 @@ fn so_many_requests_run_at_once_on_a_node() {
         assert_eq!(without_time(&refusal), "Too many requests.  the keyspace k may have 3 at once on a node");
         query(&mut root, "ALTER KEYSPACE k WITH quota = {'requests_at_once': 6}").await;
         assert_eq!(at_once(&[TWO], 6, "app").await.borrow().refusal, None, "all were taken off that had ended");
+    });
+}
+
+/// The error of a statement; `None` if it succeeds.
+async fn error_of(client: &mut Client, text: &str) -> Option<String> {
+    match client.query(text, &QueryOptions::default()).await {
+        Ok(_) => None,
+        Err(CallError::Failure { code, text, .. }) => Some(format!("{code:04x} {text}")),
+        Err(other) => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_keyspace_that_stores_its_quota_takes_deletions_alone() {
+    const LIMIT: usize = 200 << 10;
+    let mut sim = three_nodes(74, config);
+    run(&mut sim, || async {
+        let mut one = client(ONE).await;
+        for (keyspace, quota) in [("k", " AND quota = {'bytes_stored': '200KiB'}"), ("other", "")] {
+            query(&mut one, &format!("CREATE KEYSPACE {keyspace} WITH {REPLICATION}{quota}")).await;
+            query(&mut one, &format!("CREATE TABLE {keyspace}.t (a int PRIMARY KEY, b text)")).await;
+        }
+        let value = "x".repeat(2 << 10);
+        let insert = |key: usize| format!("INSERT INTO k.t (a, b) VALUES ({key}, '{value}')");
+        let mut clients = [client(ONE).await, client(TWO).await, client(THREE).await];
+        // A write every 20 ms, so that the nodes measure while they come.
+        let deadline = runtime::now().after(Duration::from_secs(120));
+        let mut key = 0;
+        let refusal = loop {
+            assert!(runtime::now() < deadline, "nothing was refused");
+            runtime::sleep(Duration::from_millis(20)).await;
+            key += 1;
+            if let Some(refusal) = error_of(&mut clients[key % 3], &insert(key)).await {
+                break refusal;
+            }
+        };
+        let text = ", and its quota allows 204800: only deletions are possible";
+        assert!(refusal.starts_with("2200 The keyspace k stores ") && refusal.ends_with(text), "{refusal}");
+        // What is told is the bytes of one replica, of several seconds before.
+        assert!((LIMIT / value.len()..1_000).contains(&key), "{key} rows of {} bytes", value.len());
+        assert!(is_told(clients, "keyspace_quota", "the keyspace").await);
+        let batch = "BEGIN BATCH INSERT INTO other.t (a) VALUES (1); INSERT INTO k.t (a) VALUES (1); APPLY BATCH";
+        for refused in ["UPDATE k.t SET b = 'y' WHERE a = 1", "INSERT INTO k.t (a) VALUES (1) IF NOT EXISTS", batch] {
+            assert!(error_of(&mut one, refused).await.is_some_and(|error| error.ends_with(text)), "{refused}");
+        }
+        for taken in [
+            "DELETE FROM k.t WHERE a = 1",
+            "DELETE b FROM k.t WHERE a = 2",
+            "SELECT * FROM k.t WHERE a = 3",
+            "INSERT INTO other.t (a, b) VALUES (1, 'x')",
+            "TRUNCATE k.t",
+        ] {
+            assert_eq!(error_of(&mut one, taken).await, None, "{taken}");
+        }
+        let deadline = runtime::now().after(Duration::from_secs(60));
+        while error_of(&mut one, &insert(key)).await.is_some() {
+            assert!(runtime::now() < deadline, "there is room again");
+            runtime::sleep(Duration::from_millis(100)).await;
+            key += 1;
+        }
+        query(&mut one, "ALTER KEYSPACE k WITH quota = {'bytes_stored': 1}").await;
+        let deadline = runtime::now().after(Duration::from_secs(60));
+        while error_of(&mut one, &insert(key)).await.is_none() {
+            assert!(runtime::now() < deadline, "another quota");
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+        query(&mut one, "ALTER KEYSPACE k WITH quota = {}").await;
+        assert_eq!(error_of(&mut one, &insert(key)).await, None, "there is no quota any more");
     });
 }

@@ -47,6 +47,8 @@ impl ApplicationState {
     pub const SHARDS: ApplicationState = ApplicationState(201);
     /// The largest difference, in milliseconds, of its clock from that of another node.
     pub const CLOCK: ApplicationState = ApplicationState(202);
+    /// The bytes that it stores of keyspaces with a quota of them.
+    pub const STORED: ApplicationState = ApplicationState(203);
 
     /// The name that `nodetool gossipinfo` prints, if this version knows it.
     pub fn name(self) -> Option<&'static str> {
@@ -67,6 +69,7 @@ impl ApplicationState {
             Self::EPOCH => "HELENUS_EPOCH",
             Self::SHARDS => "HELENUS_SHARDS",
             Self::CLOCK => "HELENUS_CLOCK",
+            Self::STORED => "HELENUS_STORED",
             _ => return None,
         })
     }

@@ -70,7 +70,7 @@ pub(super) fn create(create: &CreateKeyspace, schema: &Schema, site: &Definition
     let replication = replication::check(name, options, None, site.nodes)?;
     let tablets =
         tablets::of_new_keyspace((tablets, replication::is_managed(options)), &replication, schema.partitioner, site)?;
-    let quota = quota::of_keyspace(name, quota, Quota::default(), site)?;
+    let quota = quota::of_keyspace(name, quota, Quota::default(), schema, site)?;
     if schema.keyspaces.len() >= KEYSPACES_MAX {
         return Err(Failure::invalid(format!("Cannot have more than {KEYSPACES_MAX} keyspaces")));
     }
@@ -104,7 +104,7 @@ pub(super) fn alter(alter: &AlterKeyspace, schema: &Schema, site: &DefinitionCon
         is_managed = replication::is_managed(options);
     }
     after.tablets = tablets::of_altered_keyspace((tablets, is_managed), before, &after, schema.partitioner, site)?;
-    after.quota = quota::of_keyspace(name, quota, before.quota, site)?;
+    after.quota = quota::of_keyspace(name, quota, before.quota, schema, site)?;
     if let Some(durable_writes) = durable_writes {
         after.durable_writes = durable_writes;
     }

@@ -80,6 +80,8 @@ pub struct DefinitionContext<'a> {
     pub has_write_sharding: bool,
     /// Whether all nodes keep to quotas of keyspaces.
     pub has_quotas: bool,
+    /// Whether they know quotas of bytes stored.
+    pub has_stored_quotas: bool,
     /// The guardrails that apply to the user; `None` if none do.
     pub guardrails: Option<&'a Guardrails>,
 }

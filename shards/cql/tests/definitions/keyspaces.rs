@@ -97,7 +97,7 @@ fn keyspaces_have_quotas_if_they_ask_for_them() {
             "{'requests_at_once': 1000001}",
             "Invalid value '1000001' for requests_at_once of a quota: must be a whole number from 1 to 1000000".into(),
         ),
-        ("{'units_per_second': 5, 'bytes_stored': 1}", "Unknown option 'bytes_stored' of a quota".into()),
+        ("{'units_per_second': 5, 'bytes': 1}", "Unknown option 'bytes' of a quota".into()),
     ] {
         assert_eq!(world.failure(&format!("ALTER KEYSPACE q WITH quota = {refused}")), text, "{refused}");
     }
@@ -109,11 +109,31 @@ fn keyspaces_have_quotas_if_they_ask_for_them() {
     world.schema.put_keyspace(Arc::new(auth));
     let system = "ALTER KEYSPACE system_auth WITH quota = {'units_per_second': 5}";
     assert_eq!(world.failure(system), "The system keyspace system_auth cannot have a quota");
+    world.has_stored_quotas = false;
+    let text = "Some nodes run a version without quotas of bytes; update them first";
+    assert_eq!(world.failure("ALTER KEYSPACE q WITH quota = {'bytes_stored': '5GiB'}"), text);
     world.has_quotas = false;
     let text = "Some nodes run a version without quotas; update them first";
     assert_eq!(world.failure("ALTER KEYSPACE q WITH quota = {'units_per_second': 5}"), text);
     world.run("ALTER KEYSPACE q WITH quota = {}");
     assert_eq!(quota(&world), Quota::default(), "it is taken away");
+}
+
+#[test]
+fn so_many_keyspaces_have_quotas_of_bytes() {
+    let mut world = World::new();
+    let create = |number: usize| {
+        format!(
+            "CREATE KEYSPACE q{number} WITH replication = {{'class': 'SimpleStrategy', 'replication_factor': 1}} AND quota \
+             = {{'bytes_stored': '20GiB'}}"
+        )
+    };
+    (0..STORED_QUOTAS_MAX).for_each(|number| world.run(&create(number)));
+    let text = "At most 50 keyspaces can have a quota of bytes_stored";
+    assert_eq!(world.failure(&create(STORED_QUOTAS_MAX)), text);
+    world.run("ALTER KEYSPACE q0 WITH quota = {'bytes_stored': '30GiB'}");
+    world.run("ALTER KEYSPACE q1 WITH quota = {}");
+    world.run(&create(STORED_QUOTAS_MAX));
 }
 
 #[test]

@@ -21,6 +21,7 @@ use crate::coordinator::truncate;
 use crate::describe;
 use crate::messages::Request;
 use crate::messages::schema::Defined;
+use crate::operations::stored_bytes;
 use crate::planning::{ParseTrace, plan_text, prepared};
 use crate::request::{Answer, Response, Rows, Session};
 use crate::rows::block::RowBlock;
@@ -86,6 +87,9 @@ async fn run(
         warnings.extend(guardrail_checks::check(shard, prepared, values, parameters)?);
     }
     let bill = bill(shard, session, std::iter::once(&prepared.plan), parameters);
+    if bill.is_some() {
+        stored_bytes::check(shard, &prepared.plan)?;
+    }
     let bill = bill.as_ref();
     let response = match &prepared.plan {
         Plan::Select(plan) => {

@@ -36,16 +36,22 @@ pub enum AlertKind {
     PartitionSize,
     /// How full the disks are.
     DiskUsage,
+    /// What a keyspace uses or stores of its quota.
+    KeyspaceQuota,
+    /// What a role uses of its quota.
+    RoleQuota,
 }
 
 impl AlertKind {
     /// All of them, in their order.
-    pub const ALL: [AlertKind; 5] = [
+    pub const ALL: [AlertKind; 7] = [
         AlertKind::TableThroughput,
         AlertKind::PhysicalPartitionThroughput,
         AlertKind::PartitionThroughput,
         AlertKind::PartitionSize,
         AlertKind::DiskUsage,
+        AlertKind::KeyspaceQuota,
+        AlertKind::RoleQuota,
     ];
 
     /// The name by which tables and metrics show it.
@@ -56,6 +62,8 @@ impl AlertKind {
             AlertKind::PartitionThroughput => "partition_throughput",
             AlertKind::PartitionSize => "partition_size",
             AlertKind::DiskUsage => "disk_usage",
+            AlertKind::KeyspaceQuota => "keyspace_quota",
+            AlertKind::RoleQuota => "role_quota",
         }
     }
 }
@@ -201,7 +209,7 @@ mod tests {
             list.iter().map(shown).collect::<Vec<_>>(),
             [("a".to_owned(), 93, 1_000, 13_000, 2), ("b".to_owned(), 92, 2_000, 2_000, 1)]
         );
-        assert_eq!(alerts.counts(), [0, 0, 3, 0, 0]);
+        assert_eq!(alerts.counts(), [0, 0, 3, 0, 0, 0, 0]);
         assert_eq!(alerts.lines.get().1, 2, "once a minute for each subject");
         note(&alerts, 62, "a");
         assert_eq!(alerts.lines.get().1, 1);

@@ -210,6 +210,8 @@ pub enum TableVerb {
     SetTimeouts(Timeouts),
     /// Set how full the disk is.
     SetDiskUsage(DiskUsage),
+    /// Set the bytes that keyspaces store, of one replica in this data centre, by name.
+    SetStored(Arc<[(String, u64)]>),
     /// Return how many bytes memtables take.
     Memory,
     /// Return what compactions are doing and have done.

@@ -1,6 +1,8 @@
 //! What requests to tables whose throughput is limited were charged.
 
+use crate::messages::units::QuotaOwner;
 use model::TableId;
+use model::quota::Quota;
 
 /// What was charged to a role since the start of the node. Units are hundredths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -46,6 +48,19 @@ pub struct TableCharges {
     pub hot_total: u64,
     /// The seconds of that interval.
     pub hot_seconds: u64,
+}
+
+/// What a core has charged to one quota.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct QuotaCharges {
+    /// Whose it is.
+    pub owner: QuotaOwner,
+    /// The name of the keyspace or role.
+    pub name: String,
+    /// The quota.
+    pub limits: Quota,
+    /// What it was charged.
+    pub charges: Charges,
 }
 
 /// How long keys are counted before their counts are shown and others begin.

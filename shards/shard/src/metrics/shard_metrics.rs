@@ -1,6 +1,6 @@
 //! The metrics of a shard as a whole, collected on that shard when they are asked for.
 
-use super::charges::{RelievedPartition, TableCharges};
+use super::charges::{QuotaCharges, RelievedPartition, TableCharges};
 use super::operations::{Latency, Operation};
 use crate::guards::alerts::{Alert, AlertKind};
 use crate::ports::{Activity, PeerTraffic, Served};
@@ -69,6 +69,8 @@ pub struct ShardMetrics {
     pub streams: StreamMetrics,
     /// What was charged for tables whose throughput is limited.
     pub charges: Vec<TableCharges>,
+    /// What was charged to quotas of keyspaces and roles.
+    pub quotas: Vec<QuotaCharges>,
     /// Partitions whose reads are relieved, by table and key.
     pub relieved: Vec<RelievedPartition>,
     /// What is close to a limit, the newest first, and how often each kind was told of, as [`AlertKind::ALL`] has them.

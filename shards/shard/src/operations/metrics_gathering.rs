@@ -146,6 +146,7 @@ fn of_shard(shard: &Shard) -> ShardMetrics {
             sessions: shard.streams().sessions() as u64,
         },
         charges: shard.throughput().charges(now),
+        quotas: shard.throughput().quota_charges(),
         relieved: shard.hot_reads().relieved(now),
         alerts: (shard.alerts().list(), shard.alerts().counts()),
     }

@@ -14,6 +14,7 @@ pub(crate) mod ring_changes;
 pub(crate) mod size_estimates;
 pub mod snapshots;
 pub(crate) mod splits;
+pub(crate) mod stored_bytes;
 pub(crate) mod table_verbs;
 pub(crate) mod tablet_figures;
 pub(crate) mod tablet_plans;

@@ -139,6 +139,10 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             shard.set_disk_usage(usage);
             Ok(TableAnswer::Done)
         }
+        TableVerb::SetStored(stored) => {
+            shard.throughput().set_stored(&stored);
+            Ok(TableAnswer::Done)
+        }
         TableVerb::Memory => Ok(TableAnswer::Memory(store.memory().0 as u64)),
         TableVerb::Compactions => Ok(TableAnswer::Compactions(Box::new(store.compaction_statistics()))),
         TableVerb::BeginSampling(request) => match shard.metrics().sampling.begin(request) {

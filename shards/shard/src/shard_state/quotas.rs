@@ -9,10 +9,11 @@
 
 use super::lease_book::{IDLE_MICROS, LeaseBook};
 use crate::messages::units::{CountedQuota, QuotaOwner};
+use crate::metrics::{Charges, QuotaCharges};
 use cluster::units::HUNDREDTHS;
 use cluster::units::limits::Scope;
 use model::quota::Quota;
-use model::{HashMap, TableId};
+use model::{Failure, HashMap, TableId};
 use sha2::{Digest, Sha256};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -30,6 +31,10 @@ pub(crate) struct QuotaMeter {
     quota: Cell<Quota>,
     used_at: Cell<u64>,
     pub(crate) leases: Rc<LeaseBook>,
+    /// What this core has charged to it.
+    charges: RefCell<Charges>,
+    /// The bytes that one replica of the keyspace stores in this data centre, as was told last.
+    stored: Cell<u64>,
 }
 
 impl QuotaMeter {
@@ -37,8 +42,46 @@ impl QuotaMeter {
         let digest = Sha256::digest(name.as_bytes());
         let mut id = [0; 16];
         id.copy_from_slice(&digest[..16]);
-        let (quota, used_at) = (Cell::new(quota), Cell::new(0));
-        QuotaMeter { owner, name: name.into(), id: TableId(id), quota, used_at, leases: Rc::default() }
+        QuotaMeter {
+            owner,
+            name: name.into(),
+            id: TableId(id),
+            quota: Cell::new(quota),
+            used_at: Cell::new(0),
+            leases: Rc::default(),
+            charges: RefCell::default(),
+            stored: Cell::new(0),
+        }
+    }
+
+    /// Adds to what was charged to it.
+    pub(crate) fn charge(&self, charged: &Charges) {
+        self.charges.borrow_mut().add(charged);
+    }
+
+    /// What was charged to it.
+    pub(super) fn shown(&self) -> QuotaCharges {
+        let limits = self.quota.get();
+        QuotaCharges { owner: self.owner, name: self.name.to_string(), limits, charges: *self.charges.borrow() }
+    }
+
+    pub(super) fn set_stored(&self, bytes: u64) {
+        self.stored.set(bytes);
+    }
+
+    /// Fails if the keyspace stores as much as it may.
+    pub(crate) fn check_stored(&self) -> Result<(), Failure> {
+        let stored = self.stored.get();
+        match self.quota.get().bytes_stored {
+            Some(most) if stored >= most => {
+                self.charge(&Charges { refused: 1, ..Charges::default() });
+                Err(Failure::invalid(format!(
+                    "The keyspace {} stores {stored} bytes, and its quota allows {most}: only deletions are possible",
+                    self.name
+                )))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Hundredths a second; `None` if units are not limited.
@@ -126,6 +169,11 @@ impl RoleQuotas {
     pub(super) fn is_empty(&self) -> bool {
         self.meters.borrow().is_empty()
     }
+
+    /// The meters, in no order.
+    pub(super) fn all(&self) -> Vec<Rc<QuotaMeter>> {
+        self.meters.borrow().values().cloned().collect()
+    }
 }
 
 /// The meter of a keyspace, which goes on if there was one `before`.
@@ -184,6 +232,20 @@ mod tests {
         assert!(running.begin(of_role, 2) && !running.begin(of_role, 1), "by the number of the moment");
         [of_role, of_role, other].into_iter().for_each(|quota| running.end(quota));
         assert!(running.counts.borrow().is_empty());
+    }
+
+    #[test]
+    fn a_keyspace_may_store_less_than_its_quota_says() {
+        let quota = Quota { bytes_stored: Some(10), ..Quota::default() };
+        let meter = of_keyspace("k", quota, None);
+        meter.set_stored(9);
+        assert!(meter.check_stored().is_ok());
+        meter.set_stored(10);
+        let text = "The keyspace k stores 10 bytes, and its quota allows 10: only deletions are possible";
+        assert_eq!(meter.check_stored(), Err(Failure::invalid(text)));
+        assert_eq!(meter.shown().charges.refused, 1);
+        of_keyspace("k", units(1), Some(&meter));
+        assert!(meter.check_stored().is_ok(), "bytes are not limited any more");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::lease_book::{IDLE_MICROS, LeaseBook, SWEEP_MICROS};
 use super::quotas::{self, QuotaMeter, RoleQuotas, RunningRequests};
 use crate::messages::units::{CountedQuota, LeaseRequest};
 use crate::metrics::heavy_hitters::HeavyHitters;
-use crate::metrics::{Charges, HOT_SECONDS, HotKey, TableCharges};
+use crate::metrics::{Charges, HOT_SECONDS, HotKey, QuotaCharges, TableCharges};
 use cluster::units::limits::{Measure, Scope, rate_of};
 use cluster::units::{Grant, Keeper};
 use model::capacity::Capacity;
@@ -168,6 +168,31 @@ impl Throughput {
         keeper.set_rate(rate, now);
         let grant = keeper.ask(request.holder, request.ask, now);
         Some((grant, keeper.take_use(now)))
+    }
+
+    /// Notes what keyspaces store, of one replica.
+    pub(crate) fn set_stored(&self, stored: &[(String, u64)]) {
+        let keyspaces = self.keyspaces.borrow();
+        for (name, bytes) in stored {
+            if let Some(meter) = keyspaces.get(name) {
+                meter.set_stored(*bytes);
+            }
+        }
+    }
+
+    /// The meters of all quotas, in no order.
+    fn quotas(&self) -> Vec<Rc<QuotaMeter>> {
+        self.keyspaces.borrow().values().cloned().chain(self.roles.all()).collect()
+    }
+
+    /// The meter of a quota of a scope, if this core has it.
+    pub(crate) fn quota(&self, scope: Scope, id: TableId) -> Option<Rc<QuotaMeter>> {
+        self.quotas().into_iter().find(|meter| meter.scope() == scope && meter.id == id)
+    }
+
+    /// What was charged to each quota.
+    pub(crate) fn quota_charges(&self) -> Vec<QuotaCharges> {
+        self.quotas().iter().map(|meter| meter.shown()).collect()
     }
 
     /// What was charged of each metered table.

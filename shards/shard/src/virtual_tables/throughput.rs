@@ -1,11 +1,13 @@
-//! `throughput`: what each role was charged for tables whose throughput is limited, and `hot_partitions`: for which of
+//! `throughput`: what each role was charged for tables whose throughput is limited, and what each quota was charged; `hot_partitions`: for which of
 //! their keys, and which keys of any table are read so much that their reads are relieved; summed over all cores of
 //! this node.
 
 use super::VirtualRows;
 use super::contents::{bigint, double, text};
+use crate::messages::units::QuotaOwner;
 use crate::metrics::Charges;
 use crate::shard_state::Shard;
+use model::quota::{QUOTA, Quota};
 use model::value::push_element;
 use model::{Failure, TableId};
 use std::cmp::Ordering;
@@ -45,6 +47,38 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
                 ("writes", bigint(charges.writes)),
             ]);
         }
+    }
+    fill_quotas(shard, rows).await
+}
+
+/// The keyspace of roles.
+const AUTH: &str = "system_auth";
+
+/// Adds a row for each quota: of a keyspace without a table, of a role with the keyspace of roles.
+async fn fill_quotas(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<(), Failure> {
+    let mut sums: BTreeMap<(String, String), (Quota, Charges)> = BTreeMap::new();
+    for of_quota in shard.all_metrics().await?.into_iter().flat_map(|metrics| metrics.quotas) {
+        let name = match of_quota.owner {
+            QuotaOwner::Keyspace => (of_quota.name, String::new()),
+            QuotaOwner::Role => (AUTH.to_owned(), of_quota.name),
+        };
+        let (_, charges) = sums.entry(name).or_insert((of_quota.limits, Charges::default()));
+        charges.add(&of_quota.charges);
+    }
+    for ((keyspace, role), (quota, charges)) in sums {
+        let limits: Vec<String> = quota.to_map().iter().map(|(name, value)| format!("'{name}': '{value}'")).collect();
+        rows.push([
+            ("keyspace_name", text(&keyspace)),
+            ("table_name", text("")),
+            ("role", text(&role)),
+            ("limits", text(&format!("{QUOTA} = {{{}}}", limits.join(", ")))),
+            ("read_units", units(charges.read_units)),
+            ("reads", bigint(charges.reads)),
+            ("refused", bigint(charges.refused)),
+            ("table_units_last_second", None),
+            ("write_units", units(charges.write_units)),
+            ("writes", bigint(charges.writes)),
+        ]);
     }
     Ok(())
 }

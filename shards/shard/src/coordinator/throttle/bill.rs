@@ -80,6 +80,8 @@ impl Bill {
 pub(super) struct ReadCharge {
     /// The table's meter, if it has one.
     pub(super) meter: Option<Rc<Meter>>,
+    /// The quotas that it is charged to.
+    pub(super) quotas: SmallVec<[Rc<QuotaMeter>; 2]>,
     pub(super) admitted: Admitted,
     /// The partitions; none: a range is read.
     pub(super) keys: SmallVec<[DecoratedKey; 1]>,
@@ -101,12 +103,13 @@ impl ReadCharge {
         let cost = Cost::of_read(&work, consistency);
         bill.add(cost.units, self.meter.is_some() || !self.admitted.scopes.is_empty());
         self.admitted.settle(&cost);
+        let charged = Charges { reads: 1, read_units: cost.units, ..Charges::default() };
+        self.quotas.iter().for_each(|quota| quota.charge(&charged));
         let Some(meter) = self.meter else { return };
         let now = runtime::now();
         meter.leases.note_read(cost.units);
         let part = cost.units / (self.keys.len() as u64).max(1);
         self.keys.iter().for_each(|key| meter.note_key(&key.key, part, false, now));
-        let charged = Charges { reads: 1, read_units: cost.units, ..Charges::default() };
         meter.charge(bill.role(), &charged, now);
     }
 }

@@ -76,6 +76,10 @@ impl Payers {
         Payers { role, table: metered.table, keyspace: metered.keyspace }
     }
 
+    fn quotas(&self) -> impl Iterator<Item = &Rc<QuotaMeter>> {
+        self.role.iter().chain(&self.keyspace)
+    }
+
     fn is_empty(&self) -> bool {
         self.role.is_none() && self.table.is_none() && self.keyspace.is_none()
     }
@@ -201,8 +205,9 @@ async fn admit_change(
         return Ok(());
     }
     admit(shard, bill, &payers, placement, demand).await?;
+    let charged = Charges { writes: 1, write_units: units, ..Charges::default() };
+    payers.quotas().for_each(|quota| quota.charge(&charged));
     if let Some(meter) = &payers.table {
-        let charged = Charges { writes: 1, write_units: units, ..Charges::default() };
         let now = runtime::now();
         meter.charge(bill.role(), &charged, now);
         let part = units / (demand.keys.len() as u64).max(1);
@@ -220,7 +225,9 @@ pub(crate) async fn admit_read(
     keys: &[DecoratedKey],
 ) -> Result<(), Failure> {
     let payers = Payers::of(shard, bill, &plan.table);
-    let mut charge = ReadCharge { meter: payers.table.clone(), admitted: Admitted::default(), keys: keys.into() };
+    let quotas = payers.quotas().cloned().collect();
+    let mut charge =
+        ReadCharge { meter: payers.table.clone(), quotas, admitted: Admitted::default(), keys: keys.into() };
     if !payers.is_empty() {
         let units = payers.table.as_ref().map_or(0, |meter| meter.leases.read_estimate());
         let partitions = (keys.len() as u64).max(1);
@@ -250,8 +257,10 @@ async fn admit(
         Err(refused) => refused,
     };
     admitted.give_back();
+    let charged = Charges { refused: 1, ..Charges::default() };
+    payers.quotas().for_each(|quota| quota.charge(&charged));
     if let Some(meter) = &payers.table {
-        meter.charge(bill.role(), &Charges { refused: 1, ..Charges::default() }, runtime::now());
+        meter.charge(bill.role(), &charged, runtime::now());
     }
     Err(refused)
 }

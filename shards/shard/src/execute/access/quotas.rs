@@ -23,7 +23,8 @@ const NO_OPTIONS: &str = "org.apache.cassandra.auth.CassandraRoleManager doesn't
 /// Invalid: an option that is none of quotas, a value that is none, or nodes that do not know quotas.
 pub(super) fn checked(shard: &Shard, options: &RoleOptions) -> Result<Option<Quota>, Failure> {
     let Some(pairs) = &options.custom else { return Ok(None) };
-    if pairs.iter().any(|(name, _)| !Quota::has_option(name)) {
+    // Roles store nothing, so that `bytes_stored` is none of theirs.
+    if pairs.iter().any(|(name, _)| !Quota::is_of_roles(name)) {
         return Err(Failure::invalid(NO_OPTIONS));
     }
     let quota = Quota::of_map(pairs.iter().map(|(name, value)| (name.as_str(), value.as_str())));

@@ -16,6 +16,7 @@ use crate::execute::write::mutations::Mutations;
 use crate::execute::{access, bill, conditional, guardrail_checks};
 use crate::guards::batches::BatchThresholds;
 use crate::messages::data::{ListChange, WriteTimes};
+use crate::operations::stored_bytes;
 use crate::planning::{ParseTrace, plan_text, prepared};
 use crate::request::{AckTerms, Answer, Response, Session};
 use crate::shard_state::Shard;
@@ -80,6 +81,9 @@ pub(crate) async fn message(
     }
     let plans_of = statements.iter().map(|statement| &statement.prepared.plan);
     let bill = bill(shard, session, plans_of, parameters);
+    if bill.is_some() {
+        statements.iter().try_for_each(|statement| stored_bytes::check(shard, &statement.prepared.plan))?;
+    }
     if statements.iter().any(conditional) {
         let values: Vec<Values<'_>> = entries.iter().map(|entry| Values::in_order(&entry.values)).collect();
         let modifies =
