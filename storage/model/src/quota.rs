@@ -50,7 +50,9 @@ impl Quota {
                 BYTES_STORED => {
                     let bytes = bytes_of(value).filter(|bytes| (1..=BYTES_STORED_MAX).contains(bytes));
                     let bytes = bytes.ok_or_else(|| {
-                        format!("Invalid value '{value}' for {name} of a quota: must be a size such as 500MiB, up to 1PiB")
+                        format!(
+                            "Invalid value '{value}' for {name} of a quota: must be a size such as 500MiB, up to 1PiB"
+                        )
                     })?;
                     if quota.bytes_stored.replace(bytes).is_some() {
                         return Err(twice(name));
@@ -156,7 +158,9 @@ mod tests {
             assert_eq!(read(text), Some(bytes));
             assert_eq!(text_of(bytes), shown);
         }
-        for wrong in ["0", "0GiB", "-1", "+1", "1.5GiB", "1 GiB", "1gib", "1MB", "GiB", "", "1048577GiB", "99999999999GiB", "1é"] {
+        for wrong in
+            ["0", "0GiB", "-1", "+1", "1.5GiB", "1 GiB", "1gib", "1MB", "GiB", "", "1048577GiB", "99999999999GiB", "1é"]
+        {
             assert_eq!(read(wrong), None, "{wrong}");
         }
         assert_eq!(

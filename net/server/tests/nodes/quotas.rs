@@ -126,7 +126,10 @@ fn a_keyspace_gets_its_quota_through_all_nodes_together() {
         let (writes, refused) = shown(&mut one, "k", "").await.expect("a row");
         assert!(writes > 100 && refused > 0, "{writes} {refused}");
         assert_eq!(shown(&mut one, "other", "").await, None);
-        assert!(is_told([client(ONE).await, client(TWO).await, client(THREE).await], "keyspace_quota", "the keyspace").await);
+        assert!(
+            is_told([client(ONE).await, client(TWO).await, client(THREE).await], "keyspace_quota", "the keyspace")
+                .await
+        );
         assert!(other.borrow().done.iter().all(|count| *count > 40), "{:?}", other.borrow().done);
 
         query(&mut one, "ALTER KEYSPACE k WITH quota = {'units_per_second': 700}").await;

@@ -4,8 +4,8 @@
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others; those of a data centre
 //!    that have been slow come after its others ([`crate::topology::latency`]). Reads of a hot partition take turns
 //!    among those of the data centre instead ([`Turn`]). While a key gets other replicas, reads at levels above ONE ask
-//!    those first that stay: what they show is then on enough replicas of before and of after, even a write whose client
-//!    was never answered, so that later reads show it too.
+//!    those first that stay: what they show is then on enough replicas of before and of after, even a write whose
+//!    client was never answered, so that later reads show it too.
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
 //!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.

@@ -3,9 +3,9 @@
 
 use super::table_options::OptionMap;
 use super::{DefinitionContext, Result};
-use model::{Failure, Schema};
 use model::quota::{QUOTA, Quota, STORED_QUOTAS_MAX};
 use model::schema::is_system_keyspace;
+use model::{Failure, Schema};
 
 /// The quota of a keyspace that had `before`, with the property `written`; `None`: it is not named.
 pub(super) fn of_keyspace(
@@ -32,7 +32,9 @@ pub(super) fn of_keyspace(
     }
     let others = schema.keyspaces.values().filter(|other| other.quota.bytes_stored.is_some());
     if others.filter(|other| other.name != keyspace).count() >= STORED_QUOTAS_MAX {
-        return Err(Failure::invalid(format!("At most {STORED_QUOTAS_MAX} keyspaces can have a quota of bytes_stored")));
+        return Err(Failure::invalid(format!(
+            "At most {STORED_QUOTAS_MAX} keyspaces can have a quota of bytes_stored"
+        )));
     }
     Ok(quota)
 }

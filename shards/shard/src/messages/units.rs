@@ -1,5 +1,6 @@
 //! What a core asks of the one that keeps a bucket of units, or that counts the requests of a quota.
 
+use crate::metrics::QuotaOwner;
 use cluster::units::Ask;
 use cluster::units::keeper::Holder;
 use cluster::units::limits::{Measure, Scope};
@@ -21,15 +22,6 @@ pub struct LeaseRequest {
     pub(crate) holder: Holder,
     /// What is asked for.
     pub(crate) ask: Ask,
-}
-
-/// Whose quota it is.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum QuotaOwner {
-    /// A keyspace.
-    Keyspace,
-    /// A role.
-    Role,
 }
 
 /// A quota whose requests at once are counted: whose it is, and what stands for the name.

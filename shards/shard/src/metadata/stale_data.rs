@@ -84,9 +84,9 @@ impl Shard {
             let (placement, schema) = (self.placement(), self.schema());
             let of_group = |group: cluster::placement::PlacedTables<'_>| match group.tables {
                 Some(tables) => tables,
-                None => schema.keyspace(group.keyspace).map_or_else(Vec::new, |keyspace| {
-                    keyspace.tables.values().map(|table| table.id).collect()
-                }),
+                None => schema
+                    .keyspace(group.keyspace)
+                    .map_or_else(Vec::new, |keyspace| keyspace.tables.values().map(|table| table.id).collect()),
             };
             let all = replicated(&placement, &schema).into_iter().flat_map(of_group);
             // What is left of tablets is removed as soon as they are elsewhere.

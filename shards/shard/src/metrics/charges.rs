@@ -1,6 +1,5 @@
 //! What requests to tables whose throughput is limited were charged.
 
-use crate::messages::units::QuotaOwner;
 use model::TableId;
 use model::quota::Quota;
 
@@ -48,6 +47,15 @@ pub struct TableCharges {
     pub hot_total: u64,
     /// The seconds of that interval.
     pub hot_seconds: u64,
+}
+
+/// Whose quota it is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum QuotaOwner {
+    /// A keyspace.
+    Keyspace,
+    /// A role.
+    Role,
 }
 
 /// What a core has charged to one quota.

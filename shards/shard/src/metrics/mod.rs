@@ -20,7 +20,7 @@ pub(crate) mod running;
 pub(crate) mod sampling;
 mod shard_metrics;
 
-pub use charges::{Charges, HOT_SECONDS, HotKey, QuotaCharges, RelievedPartition, TableCharges};
+pub use charges::{Charges, HOT_SECONDS, HotKey, QuotaCharges, QuotaOwner, RelievedPartition, TableCharges};
 pub use cidrs::CidrLatency;
 pub use histogram::Distribution;
 pub use operations::{Latency, Operation};

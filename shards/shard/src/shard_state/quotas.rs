@@ -8,8 +8,8 @@
 //! of them were used within a second.
 
 use super::lease_book::{IDLE_MICROS, LeaseBook};
-use crate::messages::units::{CountedQuota, QuotaOwner};
-use crate::metrics::{Charges, QuotaCharges};
+use crate::messages::units::CountedQuota;
+use crate::metrics::{Charges, QuotaCharges, QuotaOwner};
 use cluster::units::HUNDREDTHS;
 use cluster::units::limits::Scope;
 use model::quota::Quota;

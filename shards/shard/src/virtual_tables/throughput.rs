@@ -1,11 +1,10 @@
-//! `throughput`: what each role was charged for tables whose throughput is limited, and what each quota was charged; `hot_partitions`: for which of
-//! their keys, and which keys of any table are read so much that their reads are relieved; summed over all cores of
-//! this node.
+//! `throughput`: what each role was charged for tables whose throughput is limited, and what each quota was charged;
+//! `hot_partitions`: for which of their keys, and which keys of any table are read so much that their reads are
+//! relieved; summed over all cores of this node.
 
 use super::VirtualRows;
 use super::contents::{bigint, double, text};
-use crate::messages::units::QuotaOwner;
-use crate::metrics::Charges;
+use crate::metrics::{Charges, QuotaOwner};
 use crate::shard_state::Shard;
 use model::quota::{QUOTA, Quota};
 use model::value::push_element;

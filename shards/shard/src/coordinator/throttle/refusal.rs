@@ -1,7 +1,7 @@
 //! The failure of a request that was not admitted.
 
 use super::Demand;
-use crate::messages::units::QuotaOwner;
+use crate::metrics::QuotaOwner;
 use crate::shard_state::quotas::QuotaMeter;
 use cluster::placement::TablePlacement;
 use cluster::units::HUNDREDTHS;
