@@ -92,6 +92,10 @@ class Operations:
             await asyncio.gather(*(connection.execute(FILL, pair, level, patience=60) for pair in values))
         connection.close()
 
+    def wipe(self, node):
+        """Removes the disk of a node that does not come back."""
+        shutil.rmtree(f"{node.directory}/data", ignore_errors=True)
+
     async def fill(self):
         await self.write(range(self.rows), cql.ONE)
         for node in self.cluster.nodes:
@@ -140,12 +144,14 @@ class Operations:
         self.cluster.nodes.remove(node)
         self.load.leave(node.address)
         await self.call(node.end)
+        self.wipe(node)
         return 0.75
 
     async def removenode(self):
         node = self.cluster.nodes[1]
         host_id = await self.call(self.cluster.host_id, node.address)
         node.end(signal.SIGKILL)
+        self.wipe(node)
         self.cluster.nodes.remove(node)
         await self.call(self.cluster.wait_down, node.address)
         self.load.leave(node.address)
@@ -155,6 +161,7 @@ class Operations:
     async def replace(self):
         node = self.cluster.nodes[-1]
         node.end(signal.SIGKILL)
+        self.wipe(node)
         self.cluster.nodes.remove(node)
         await self.call(self.cluster.wait_down, node.address)
         self.load.leave(node.address)
