@@ -512,11 +512,6 @@ impl<'p> Replicas<'p> {
         Some(NextReplicas { nodes: kept.chain(&change.gaining).copied().collect(), levels })
     }
 
-    /// Whether a natural replica is none of those by which the key is going to be read.
-    pub(crate) fn is_losing(&self, node: NodeIndex) -> bool {
-        self.change.is_some_and(|change| change.losing.contains(&node))
-    }
-
     /// The nodes of the natural replicas.
     #[inline]
     pub(crate) fn nodes(&self) -> &'p [NodeIndex] {

@@ -3,16 +3,15 @@
 //!
 //! 1. Replicas are asked in the order of their distance: this node, its data centre, the others; those of a data centre
 //!    that have been slow come after its others ([`crate::topology::latency`]). Reads of a hot partition take turns
-//!    among those of the data centre instead ([`Turn`]). While a key gets other replicas, reads at levels above ONE ask
-//!    those first that stay: what they show is then on enough replicas of before and of after, even a write whose
-//!    client was never answered, so that later reads show it too.
+//!    among those of the data centre instead ([`Turn`]). While a key gets other replicas, reads at a majority ask
+//!    those first that stay, and if these are too few also those to be (see [`super::tally`]).
 //! 2. A replica that fails is replaced by the next that was not asked, as long as there is one. While answers are late,
 //!    one more can be asked ([`PartitionReadPlan::speculate`]).
 //! 3. When enough have answered, the caller compares the digests with that of the rows.
 //! 4. If they differ, those that answered are asked again, for all that they have of what is read
 //!    ([`PartitionReadPlan::merge`]), as often as it takes.
 
-use super::tally::{Member, OnlyReplica, State, Tally, read_timed_out, reason_of};
+use super::tally::{Member, OnlyReplica, Side, State, Tally, read_timed_out, reason_of};
 use crate::consistency::{Requirement, Scope};
 use crate::placement::{Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
@@ -155,6 +154,15 @@ impl PartitionReadPlan {
         }
     }
 
+    /// Another replica to ask besides the one that was told of last, by [`PartitionReadPlan::speculate`] or as
+    /// [`NextRead::Ask`]: in the place of one that stays, one of each side. They are among the targets already.
+    pub fn also(&mut self) -> Option<(Replica, Form)> {
+        match &mut self.asked {
+            Asked::Only(_) => None,
+            Asked::Several(reads) => reads.also(),
+        }
+    }
+
     /// Takes an answer.
     #[inline]
     pub fn answered(&mut self, replica: Replica) -> Option<NextRead> {
@@ -217,6 +225,8 @@ struct Reads {
     has_rows: bool,
     /// Whether replicas are asked for fragments.
     merges: bool,
+    /// The position of one that was asked and that the caller has not been told of.
+    also: Option<usize>,
     /// Whether what follows is known.
     ended: bool,
 }
@@ -229,7 +239,7 @@ impl Reads {
         live: &LiveNodes,
         turn: Option<Turn>,
     ) -> Result<Reads, Failure> {
-        let mut tally = Tally::new(requirement, replicas, live)?;
+        let mut tally = Tally::of_read(requirement, replicas, live)?;
         match tally.members().len() {
             1 => {
                 tally.ask(0);
@@ -242,7 +252,7 @@ impl Reads {
     /// The reads of replicas of which some were asked; the first of these for rows.
     fn of(tally: Tally) -> Reads {
         let first = tally.members().iter().position(|member| member.state != State::Spare);
-        Reads { tally, rows: first.into_iter().collect(), has_rows: false, merges: false, ended: false }
+        Reads { tally, rows: first.into_iter().collect(), has_rows: false, merges: false, also: None, ended: false }
     }
 
     /// See [`PartitionReadPlan::asks_one`].
@@ -258,18 +268,39 @@ impl Reads {
 
     /// See [`PartitionReadPlan::merge`].
     fn merge(&mut self) {
-        (self.merges, self.ended) = (true, false);
+        (self.merges, self.ended, self.also) = (true, false, None);
         self.tally.ask_again();
     }
 
     /// See [`PartitionReadPlan::speculate`].
     fn speculate(&mut self) -> Option<(Replica, Form)> {
-        let late = self.tally.members().iter().find(|member| member.state == State::Open)?;
+        let late = *self.tally.members().iter().find(|member| member.state == State::Open)?;
         let spare = self.tally.spare_for(late.data_center).filter(|_| !self.ended)?;
+        if self.tally.has_two_sides() {
+            self.also = self.counterpart(late.side, spare);
+            self.also.into_iter().for_each(|at| _ = self.tally.ask(at));
+        }
         if !self.has_rows && !self.merges {
             self.rows.push(spare);
         }
         Some((self.tally.ask(spare), self.form(spare)))
+    }
+
+    /// The spare replica of the other side that is asked too, where one that stays is late and `spare` does not.
+    fn counterpart(&self, late: Side, spare: usize) -> Option<usize> {
+        let members = self.tally.members();
+        let other = match (late, members[spare].side) {
+            (Side::Both, Side::Now) => Side::Next,
+            (Side::Both, Side::Next) => Side::Now,
+            _ => return None,
+        };
+        members.iter().position(|member| member.state == State::Spare && member.side == other)
+    }
+
+    /// See [`PartitionReadPlan::also`].
+    fn also(&mut self) -> Option<(Replica, Form)> {
+        let at = self.also.take()?;
+        self.target(at)
     }
 
     /// The replica at a position, if its answer is awaited.
@@ -300,25 +331,47 @@ impl Reads {
         if self.ended {
             return None;
         }
-        if let Some(spare) = self.tally.spare_for(self.tally.members()[at].data_center) {
+        let spare = match self.tally.has_two_sides() {
+            true => self.ask_needed(),
+            false => self.tally.spare_for(self.tally.members()[at].data_center),
+        };
+        let spare = spare.or_else(|| {
+            let is_short_of_rows = !self.tally.is_out_of_reach() && !self.has_rows && !self.awaits_rows();
+            self.tally.spare_for(self.tally.members()[at].data_center).filter(|_| is_short_of_rows)
+        });
+        if let Some(spare) = spare {
             if self.rows.contains(&at) && !self.has_rows {
                 self.rows.push(spare);
             }
-            return Some(NextRead::Ask(self.tally.ask(spare), self.form(spare)));
+            let replica = match self.tally.members()[spare].state {
+                State::Spare => self.tally.ask(spare),
+                _ => self.tally.members()[spare].replica,
+            };
+            return Some(NextRead::Ask(replica, self.form(spare)));
         }
-        let awaits_rows = || {
-            self.tally
-                .members()
-                .iter()
-                .enumerate()
-                .any(|(at, member)| member.state == State::Open && (self.merges || self.rows.contains(&at)))
-        };
         // One that was asked because others were late may be enough.
-        if !self.tally.is_out_of_reach() && (self.has_rows || awaits_rows()) {
+        if !self.tally.is_out_of_reach() && (self.has_rows || self.awaits_rows()) {
             return None;
         }
         self.ended = true;
         Some(NextRead::Fail(self.failure(failure, topology)))
+    }
+
+    /// Asks the replicas without which those that were asked are not enough, where there are two sides: one or two.
+    /// Returns the position of the first; `None` if none is needed, or if all are not enough.
+    fn ask_needed(&mut self) -> Option<usize> {
+        let first = self.tally.needed_spare();
+        first.into_iter().for_each(|at| _ = self.tally.ask(at));
+        self.also = self.tally.needed_spare();
+        self.also.into_iter().for_each(|at| _ = self.tally.ask(at));
+        self.tally.give_up_next();
+        first.filter(|_| !self.tally.is_out_of_reach())
+    }
+
+    /// Whether rows are awaited.
+    fn awaits_rows(&self) -> bool {
+        let members = self.tally.members().iter().enumerate();
+        members.filter(|(_, member)| member.state == State::Open).any(|(at, _)| self.merges || self.rows.contains(&at))
     }
 
     fn failure(&self, last: Failure, topology: &Topology) -> Failure {
@@ -356,18 +409,15 @@ fn ask_first(tally: &mut Tally, replicas: Replicas<'_>, turn: Option<Turn>) {
     let requirement = tally.requirement();
     // Only replicas whose answers count are asked.
     tally.retain(|member| requirement.counts(member.data_center));
-    let asks_several = requirement.block_for > 1;
     let comes_later = |member: &Member| {
-        let node = member.replica.node;
-        let leaves = asks_several && replicas.is_losing(node);
-        (member.data_center != center, leaves, topology.latencies().is_slow(node))
+        (member.side, member.data_center != center, topology.latencies().is_slow(member.replica.node))
     };
     match turn {
         None => tally.sort_by_key(|member| (comes_later(member), member.replica.node != here)),
         Some(turn) => {
             let own = Replica { node: here, shard: turn.core };
             let others = tally.members().iter().filter(|member| member.replica != own);
-            let eligible = others.filter(|member| comes_later(member) == (false, false, false));
+            let eligible = others.filter(|member| comes_later(member) == (Side::Both, false, false));
             let eligible: SmallVec<[Replica; 4]> = eligible.map(|member| member.replica).collect();
             tally.sort_by_key(|member| {
                 let place = eligible.iter().position(|replica| *replica == member.replica);
@@ -376,6 +426,14 @@ fn ask_first(tally: &mut Tally, replicas: Replicas<'_>, turn: Option<Turn>) {
                 (comes_later(member), member.replica != own, waits)
             });
         }
+    }
+    if tally.has_two_sides() {
+        for at in 0..tally.members().len() {
+            if tally.is_needed(at) {
+                tally.ask(at);
+            }
+        }
+        return;
     }
     let nearest: Vec<usize> = match requirement.scope {
         Scope::All | Scope::Local => (0..tally.members().len()).take(requirement.block_for as usize).collect(),

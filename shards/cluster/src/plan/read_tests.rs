@@ -1,12 +1,13 @@
 //! Reads of partitions at all levels from replicas in several data centres, with their events in every order.
 
 use super::*;
+use crate::placement::TablePlacement;
 use crate::placement::tests::{borrowed, changing, placed, random_replication, random_topology, token};
 use crate::plan::tests::{LEVELS, by_hand, random_live};
 use crate::topology::NodeIndex;
-use model::Token;
 use model::arbitrary::{generator, pick};
 use model::failure::FailureReason;
+use model::{RingToken, Token};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
@@ -144,6 +145,53 @@ fn replicas_that_stay_are_asked_before_those_that_do_not() {
     assert_eq!(asked(Consistency::Quorum, "3", &[]), [1, 2, 3]);
     assert_eq!(asked(Consistency::Quorum, "3", &[2]), [1, 3, 0], "this node is enough of a replica until then");
     assert_eq!(asked(Consistency::One, "3", &[]), [0], "nothing is promised of one");
+}
+
+/// Four nodes, of which the first three have the key and the last gets it in the place of the third.
+fn with_a_replica_that_leaves() -> TablePlacement {
+    let nodes: [(&str, &str, &[i64]); 4] =
+        [("dc1", "r1", &[10]), ("dc1", "r1", &[20]), ("dc1", "r1", &[30]), ("dc1", "r1", &[40])];
+    let topology = crate::topology::tests::topology(&nodes, 1);
+    let tokens = [[10], [20], [50], [40]].map(|tokens| tokens.map(|token| RingToken::Murmur3(token)).to_vec());
+    let topology = std::rc::Rc::new(topology.becoming(&tokens));
+    placed(&topology, "SimpleStrategy", &[("replication_factor", "3")])
+}
+
+#[test]
+fn a_read_needs_a_majority_of_before_and_of_after() {
+    let table = with_a_replica_that_leaves();
+    let topology = table.keyspace().topology().clone();
+    let replicas = table.replicas(Token(5), &[]);
+    assert_eq!(replicas.natural().map(|replica| replica.node.0).collect::<Vec<_>>(), [0, 1, 2]);
+    assert_eq!(replicas.pending().map(|replica| replica.node.0).collect::<Vec<_>>(), [3]);
+    let plan = |dead: &[u16]| {
+        let live = LiveNodes::of(&topology, |node| !dead.contains(&node.0));
+        PartitionReadPlan::new(Consistency::Quorum, replicas, &live).expect("enough are alive")
+    };
+    let asked = |plan: &PartitionReadPlan| plan.targets().map(|(replica, _)| replica.node.0).collect::<Vec<_>>();
+    let of = |node| Replica { node: NodeIndex(node), shard: 0 };
+    assert_eq!(asked(&plan(&[])), [0, 1], "those that stay");
+    assert_eq!(asked(&plan(&[1])), [0, 2, 3], "one that leaves, and one that comes");
+    assert_eq!(asked(&plan(&[1, 3])), [0, 2], "none that comes is alive");
+    // One that stays is late, or fails.
+    let mut late = plan(&[]);
+    assert_eq!(late.answered(of(0)), None);
+    let extra = late.speculate().expect("one of each side");
+    assert_eq!((extra.0.node.0, late.also().map(|also| also.0.node.0), late.also()), (2, Some(3), None));
+    assert_eq!(late.answered(of(2)), None, "the other side lacks an answer");
+    assert_eq!(late.answered(of(3)), Some(NextRead::Complete));
+    let mut failed = plan(&[]);
+    assert!(
+        matches!(failed.failed(of(1), tombstones(), &topology), Some(NextRead::Ask(replica, _)) if replica == of(2))
+    );
+    assert_eq!(failed.also().map(|also| also.0), Some(of(3)));
+    // If the one that comes fails as well, those of before are enough.
+    assert_eq!(failed.failed(of(3), tombstones(), &topology), None);
+    assert_eq!(failed.answered(of(0)), None);
+    assert_eq!(failed.answered(of(2)), Some(NextRead::Complete));
+    let mut hopeless = plan(&[]);
+    assert!(matches!(hopeless.failed(of(1), tombstones(), &topology), Some(NextRead::Ask(..))));
+    assert!(matches!(hopeless.failed(of(2), tombstones(), &topology), Some(NextRead::Fail(_))));
 }
 
 #[test]

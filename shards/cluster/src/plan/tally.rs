@@ -3,9 +3,13 @@
 //! While a key gets other replicas, a write needs its level twice: among the replicas by which data is read now, and
 //! among those by which it is going to be read. So whoever reads at a level that meets the write's finds it, whether
 //! the change ends or is undone, and one replica that is down is no more of a hindrance than before.
+//!
+//! A read at a majority needs it twice as well, if those that stay would be enough and enough of the others are alive.
+//! So what it shows, or makes the same on them, is shown by every later one, even a write that was never acknowledged.
+//! Replicas that stay count on both sides and are asked first: no more are asked than otherwise, unless one fails.
 
 use crate::consistency::{Levels, Requirement, Scope, number};
-use crate::placement::{Replica, Replicas};
+use crate::placement::{NextReplicas, Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::{Detail, FailureReason};
 use model::{Consistency, ErrorCode, Failure};
@@ -21,18 +25,18 @@ pub(super) struct Member {
     pub(super) replica: Replica,
     pub(super) data_center: DataCenter,
     pub(super) state: State,
-    side: Side,
+    pub(super) side: Side,
 }
 
-/// Of which replicas one is, while a key gets others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Side {
+/// Of which replicas one is, while a key gets others; in the order in which reads ask them.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Side {
+    /// Of both, or no change is under way.
+    Both,
     /// Of those by which data is read now.
     Now,
     /// Of those by which it is going to be read.
     Next,
-    /// Of both, or no change is under way.
-    Both,
 }
 
 /// What a replica has done so far.
@@ -103,7 +107,7 @@ pub(super) struct Tally {
 
 #[derive(Clone, Debug, Default)]
 struct Rare {
-    /// What a write also needs while its key gets other replicas, among those.
+    /// What is also needed while the key gets other replicas, among those.
     next: Option<Count>,
     failures: Vec<(NodeIndex, FailureReason)>,
 }
@@ -163,23 +167,65 @@ impl Tally {
         if let Some(needed) = needed {
             needed.check_alive(next.levels, topology, &next.nodes, live)?;
         }
-        let mut tally =
-            Tally::of(requirement, replicas.written().filter(|replica| live.contains(replica.node)), topology);
-        tally.count = Count::of(requirement, levels);
         // At ANY each one is enough.
-        if requirement.level != Consistency::Any {
-            for member in &mut tally.members {
-                let node = member.replica.node;
-                member.side = match (replicas.nodes().contains(&node), next.nodes.contains(&node)) {
-                    (true, true) => Side::Both,
-                    (true, false) => Side::Now,
-                    (false, _) => Side::Next,
-                };
-            }
-            let next = needed.map(|needed| Count::of(needed, next.levels));
-            tally.rare = Some(Box::new(Rare { next, failures: Vec::new() }));
+        if requirement.level == Consistency::Any {
+            let written = replicas.written().filter(|replica| live.contains(replica.node));
+            return Ok(Tally { count: Count::of(requirement, levels), ..Tally::of(requirement, written, topology) });
         }
-        Ok(tally)
+        Ok(Tally::of_both(requirement, needed, replicas, &next, live))
+    }
+
+    /// The live replicas that a read of a token may ask, none of them asked: at a majority, while the key gets others,
+    /// those to be as well, unless too few of them are alive, or even all that stay are too few.
+    ///
+    /// # Errors
+    /// Unavailable if too few are alive of those by which data is read now.
+    pub(super) fn of_read(
+        requirement: Requirement,
+        replicas: Replicas<'_>,
+        live: &LiveNodes,
+    ) -> Result<Tally, Failure> {
+        let is_majority = matches!(requirement.level, Consistency::Quorum | Consistency::LocalQuorum);
+        let Some(next) = replicas.next().filter(|_| is_majority && requirement.scope != Scope::Each) else {
+            return Tally::new(requirement, replicas, live);
+        };
+        let keyspace = replicas.keyspace();
+        let (levels, topology) = (keyspace.levels(), keyspace.topology());
+        let needed = next.levels.required_by_read(requirement.level);
+        let stay = replicas.nodes().iter().filter(|node| next.nodes.contains(node));
+        let stay = stay.filter(|node| requirement.counts(topology.data_center_of(**node))).count() as u32;
+        let are_alive = || needed.check_alive(next.levels, topology, &next.nodes, live).is_ok();
+        if stay < requirement.block_for.max(needed.block_for) || !are_alive() {
+            return Tally::new(requirement, replicas, live);
+        }
+        requirement.check_alive(levels, topology, replicas.nodes(), live)?;
+        Ok(Tally::of_both(requirement, Some(needed), replicas, &next, live))
+    }
+
+    /// The live replicas of both sides, of which it is known that they can be enough, none of them asked. `needed` is
+    /// what is needed of those to be.
+    fn of_both(
+        requirement: Requirement,
+        needed: Option<Requirement>,
+        replicas: Replicas<'_>,
+        next: &NextReplicas<'_>,
+        live: &LiveNodes,
+    ) -> Tally {
+        let keyspace = replicas.keyspace();
+        let written = replicas.written().filter(|replica| live.contains(replica.node));
+        let mut tally = Tally::of(requirement, written, keyspace.topology());
+        tally.count = Count::of(requirement, keyspace.levels());
+        for member in &mut tally.members {
+            let node = member.replica.node;
+            member.side = match (replicas.nodes().contains(&node), next.nodes.contains(&node)) {
+                (true, true) => Side::Both,
+                (true, false) => Side::Now,
+                (false, _) => Side::Next,
+            };
+        }
+        let next = needed.map(|needed| Count::of(needed, next.levels));
+        tally.rare = Some(Box::new(Rare { next, failures: Vec::new() }));
+        tally
     }
 
     /// Replicas of which it is known that they can be enough, none of them asked.
@@ -270,6 +316,32 @@ impl Tally {
         let next = self.next().map(Count::unasked);
         let rare = next.map(|next| Box::new(Rare { next: Some(next), failures: Vec::new() }));
         Tally { members, count: self.count.unasked(), rare }
+    }
+
+    /// Whether the key gets other replicas and enough of these are needed too.
+    pub(super) fn has_two_sides(&self) -> bool {
+        self.next().is_some()
+    }
+
+    /// Whether a replica, by its position, is needed besides those that were asked. Only if there are two sides.
+    pub(super) fn is_needed(&self, at: usize) -> bool {
+        let side = self.members[at].side;
+        let helps = |count: &Count| count.is_out_of_reach();
+        side != Side::Next && helps(&self.count) || side != Side::Now && self.next().is_some_and(helps)
+    }
+
+    /// Gives up what is needed of the replicas to be, because they cannot be enough any more.
+    pub(super) fn give_up_next(&mut self) {
+        if self.next().is_some_and(Count::is_out_of_reach)
+            && let Some(rare) = &mut self.rare
+        {
+            rare.next = None;
+        }
+    }
+
+    /// The position of a spare replica without which what was asked is not enough. Only if there are two sides.
+    pub(super) fn needed_spare(&self) -> Option<usize> {
+        (0..self.members.len()).find(|at| self.members[*at].state == State::Spare && self.is_needed(*at))
     }
 
     /// The position of a spare replica whose answer counts like that of one in `data_center`.
