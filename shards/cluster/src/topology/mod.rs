@@ -55,6 +55,8 @@ pub mod features {
     pub const EMPTIED_NODES: u64 = 1 << 21;
     /// It keeps to quotas of keyspaces and roles, and shares out their units.
     pub const QUOTAS: u64 = 1 << 22;
+    /// It finds rows of tables whose number of sub-partitions grows.
+    pub const SUB_PARTITION_GROWTH: u64 = 1 << 23;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -73,7 +75,8 @@ pub mod features {
         | TABLETS
         | WRITE_SHARDING
         | EMPTIED_NODES
-        | QUOTAS;
+        | QUOTAS
+        | SUB_PARTITION_GROWTH;
 }
 
 /// A member of the cluster, as it describes itself.
