@@ -9,7 +9,7 @@
 //! 1. [`GrowthStage::WrittenTwice`]: changes go to the old places and to the new ones, reads to the old ones. Once all
 //!    nodes know, what the old places have is copied to the new ones.
 //! 2. [`GrowthStage::Closed`]: conditional changes and reads at SERIAL wait, so that what rounds of Paxos have left at
-//!    the old places can be finished.
+//!    the old places can be finished. If that takes long, because a node has died, the stage before begins anew.
 //! 3. [`GrowthStage::ReadThere`]: reads and conditional changes go to the new places, changes still to both, because
 //!    requests of the stage before read from the old ones.
 //! 4. [`GrowthStage::Left`]: the new places are those of the key, and what is left in the old ones is deleted.
@@ -151,6 +151,13 @@ pub enum SubPartitionsChange {
     },
     /// The table is no more.
     Drop,
+    /// What Paxos decides goes on, because a stage in which it waits cannot end soon: the stage before it begins anew.
+    Reopen {
+        /// The Murmur3 token of the key that grows; `None` for all keys.
+        token: Option<i64>,
+        /// The epoch at which the stage began.
+        since: u64,
+    },
 }
 
 /// Why sub-partitions cannot be changed so. Nothing has changed.
@@ -403,6 +410,20 @@ impl SubPartitionMap {
                 Ok(Some(map))
             }
             SubPartitionsChange::Drop => Ok(None),
+            SubPartitionsChange::Reopen { token, since } => {
+                let mut map = known()?;
+                let scope = match token {
+                    None => &mut map.all,
+                    Some(token) => &mut map.keys.get_mut(token).ok_or(SubPartitionsError::Unknown)?.scope,
+                };
+                let closed = scope
+                    .growth
+                    .as_mut()
+                    .filter(|growth| growth.since == *since && growth.stage == GrowthStage::Closed);
+                let growth = closed.ok_or(SubPartitionsError::NoStage(*since))?;
+                (growth.stage, growth.since) = (GrowthStage::WrittenTwice, epoch);
+                Ok(Some(map))
+            }
         }
     }
 }

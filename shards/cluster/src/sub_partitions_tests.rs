@@ -44,6 +44,12 @@ fn rows_move_by_stages() {
     let map = changed(Some(&map), advance(None, 5), 6);
     assert_eq!(places(&map, b"k"), KeyPlaces { twin: Some(new), is_closed: true, ..KeyPlaces::settled(old) });
     assert!(map.is_closed());
+    let reopen = |since| SubPartitionsChange::Reopen { token: None, since };
+    let reopened = changed(Some(&map), reopen(6), 7);
+    assert_eq!(places(&reopened, b"k"), KeyPlaces { twin: Some(new), ..KeyPlaces::settled(old) });
+    assert_eq!(reopened.all.growth.map(|growth| growth.since), Some(7));
+    let again = SubPartitionMap::changed(Some(&reopened), &reopen(7), 8);
+    assert_eq!(again, Err(SubPartitionsError::NoStage(7)), "nothing waits");
     assert_eq!((map.visible().expect("two places").all, map.switched), (old, 0));
     let map = changed(Some(&map), advance(None, 6), 7);
     assert_eq!(places(&map, b"k"), KeyPlaces { twin: Some(old), ..KeyPlaces::settled(new) });

@@ -210,6 +210,7 @@ fn sub_partitions_change_and_keep_their_bytes() {
         (advance(None), "0200ac02"),
         (advance(Some(1)), "020102ac02"),
         (spread(SubPartitionsChange::Drop), "03"),
+        (spread(SubPartitionsChange::Reopen { token: None, since: 300 }), "0400ac02"),
     ] {
         assert_eq!(hex(&command.encode()), format!("0113{}{rest}", "07".repeat(16)));
         assert_eq!(Command::decode(&command.encode()), Ok(command));

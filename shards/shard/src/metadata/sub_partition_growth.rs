@@ -31,6 +31,7 @@ use model::{Schema, Table, TableId, TokenRange};
 use runtime::sync::{join_all, race};
 use std::sync::Arc;
 use std::time::Duration;
+use uuid::Uuid;
 
 /// How often a node looks whether it leads, if nothing else has changed.
 const PERIOD: Duration = Duration::from_millis(200);
@@ -115,7 +116,16 @@ async fn take(shard: &Shard, next: Next) -> Result<(), String> {
     });
     let name = table.full_name();
     let of = |text: String| format!("table {name}, {:?}: {text}", growth.stage);
-    passed_by_all(shard, growth.since).await.map_err(of)?;
+    let since = growth.since;
+    if growth.stage == GrowthStage::Closed {
+        if let Err(text) = finish_rounds(shard, &table, since).await {
+            // What waits must not wait for a node that has died.
+            propose(shard, table.id.0, SubPartitionsChange::Reopen { token, since }).await.map_err(of)?;
+            return Err(of(text));
+        }
+        return propose(shard, table.id.0, SubPartitionsChange::Advance { token, since }).await.map_err(of);
+    }
+    passed_by_all(shard, since).await.map_err(of)?;
     match growth.stage {
         GrowthStage::WrittenTwice => {
             // Ballots of rounds that began before must be in the past on every node.
@@ -123,25 +133,30 @@ async fn take(shard: &Shard, next: Next) -> Result<(), String> {
             nothing_waits(shard).await.map_err(of)?;
             let moved = Move { table: &table, key: key.as_deref(), from: places, to: growth.places() };
             let copied = moved.copy(shard).await.map_err(|failure| of(failure.text.into_owned()))?;
+            // All nodes are alive, or what Paxos decides would wait for long.
+            passed_by_all(shard, since).await.map_err(of)?;
             tracing::info!(
                 "table {name} grows to {} sub-partitions: {copied} changes were copied",
                 growth.places().shards
             );
         }
-        GrowthStage::Closed => {
-            let others: Vec<_> = shard.topology().nodes().iter().map(|node| node.host_id).collect();
-            let others: Vec<_> = others.into_iter().filter(|host_id| *host_id != shard.host_id()).collect();
-            let finished = shard.finish_proposals(table.id, &[TokenRange::FULL], &others).await;
-            finished.map_err(|failure| of(failure.text.into_owned()))?;
-        }
-        GrowthStage::ReadThere => {}
+        GrowthStage::Closed | GrowthStage::ReadThere => {}
         GrowthStage::Left => {
             let moved = Move { table: &table, key: key.as_deref(), from: growth.places(), to: places };
             let deleted = moved.delete_left(shard).await.map_err(|failure| of(failure.text.into_owned()))?;
             tracing::info!("table {name} has grown: {deleted} partitions that its rows have left are deleted");
         }
     }
-    propose(shard, table.id.0, SubPartitionsChange::Advance { token, since: growth.since }).await.map_err(of)
+    propose(shard, table.id.0, SubPartitionsChange::Advance { token, since }).await.map_err(of)
+}
+
+/// Finishes what rounds of Paxos about a table have left, once those of before `since` have ended.
+async fn finish_rounds(shard: &Shard, table: &Table, since: u64) -> Result<(), String> {
+    passed_by_all(shard, since).await?;
+    let nodes: Vec<Uuid> = shard.topology().nodes().iter().map(|node| node.host_id).collect();
+    let others: Vec<Uuid> = nodes.into_iter().filter(|host_id| *host_id != shard.host_id()).collect();
+    let finished = shard.finish_proposals(table.id, &[TokenRange::FULL], &others).await;
+    finished.map(drop).map_err(|failure| failure.text.into_owned())
 }
 
 /// Makes sure that no request has an effect that was planned before `epoch`, on any node.
