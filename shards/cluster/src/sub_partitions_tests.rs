@@ -1,3 +1,5 @@
+//! Growth by stages, what is refused, and the limits.
+
 use super::*;
 use model::{Partitioner, ShardedBy};
 use std::sync::Arc;

@@ -130,8 +130,8 @@ fn a_table_that_grows_answers_like_its_twin() {
     }
 }
 
-/// A node dies in each stage, and returns: nothing goes on without it, and nothing is lost. The second time it is the one
-/// that leads.
+/// A node dies in each stage, and returns: nothing goes on without it, and nothing is lost. The second time it is the
+/// one that leads.
 #[test]
 fn a_table_grows_while_a_node_dies_and_returns_in_each_stage() {
     for (seed, victim, through) in [(211, THREE, ONE), (212, ONE, TWO)] {

@@ -448,8 +448,8 @@ impl Command {
         }
     }
 
-    /// Whether it changes the members, or something else by which requests are planned: who has which data, and in which
-    /// partitions.
+    /// Whether it changes the members, or something else by which requests are planned: who has which data, and in
+    /// which partitions.
     pub(super) fn is_about_members(&self) -> bool {
         !matches!(
             self,

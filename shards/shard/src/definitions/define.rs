@@ -8,13 +8,13 @@
 //! 4. If the schema has changed meanwhile, begin again with the new one.
 //! 5. Wait until every live node serves the new schema, then answer.
 //!
-//! A change by which a table gets more sub-partitions has an entry of its own before it, after which the metadata say how
-//! many it has, and the schema how many it is to have.
+//! A change by which a table gets more sub-partitions has an entry of its own before it, after which the metadata say
+//! how many it has, and the schema how many it is to have.
 //!
 //! One statement of a node is proposed at a time.
 //!
-//! Invariants: a change that is in the log is made, whether or not the client waits; a change that is not in the log
-//! is never seen.
+//! Invariants: a change that is in the log is made, whether or not the client waits; a change that is not in the log is
+//! never seen.
 
 use super::step::{Prepared, Step, time_of_change};
 use super::{next_timestamp, stored};

@@ -12,7 +12,8 @@
 //! selection: count u32, of each: 0 column, 1 writetime, 2 ttl, 4 count u8, column id u16; 3 count of rows, 5 token u8
 //! filter: flags u8: 1 conditions, 2 sub-partitions
 //!         [conditions: count u32, of each: column id u16, test]
-//!         [sub-partitions: first u16, shards u16, count u32, of each: token i64, key length u16, key, first u16, shards u16]
+//!         [sub-partitions: first u16, shards u16, count u32, of each: token i64, key length u16, key, first u16,
+//!         shards u16]
 //! index: flag u8 [name length u16, name, value length u32, value]
 //! ```
 //! A position is 0 u8 (none), or 1 (before) or 2 (after), token length u32, token. A test is 0 u8, comparison u8,

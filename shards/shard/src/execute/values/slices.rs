@@ -112,8 +112,8 @@ impl<'a> Bounds<'a> {
         self.ends_at_null
     }
 
-    /// The numbers of the sub-partitions, among `places`, that the rows may be in, ascending; `None` if the values of the
-    /// first columns do not tell.
+    /// The numbers of the sub-partitions, among `places`, that the rows may be in, ascending; `None` if the values of
+    /// the first columns do not tell.
     pub(crate) fn sub_partitions(&self, sharding: &WriteSharding, places: Places) -> Option<Vec<u16>> {
         let by = &sharding.by;
         let numbers = self.prefixes.iter().map(|prefix| by.number_of(prefix.iter().map(|value| &**value), places));

@@ -56,8 +56,8 @@ impl Mutations {
         Mutations { groups: Vec::new(), index: Some(HashMap::default()), only: None }
     }
 
-    /// Mutations of several statements about one stored partition, in which they are decided: where else rows have to be
-    /// changed that move is a matter of whoever commits them.
+    /// Mutations of several statements about one stored partition, in which they are decided: where else rows have to
+    /// be changed that move is a matter of whoever commits them.
     pub(crate) fn of_partition(key: &[u8]) -> Mutations {
         Mutations { only: Some(key.into()), ..Mutations::of_batch() }
     }
