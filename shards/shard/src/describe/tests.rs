@@ -258,7 +258,7 @@ fn lists_name_what_there_is() {
     names.extend(VIRTUAL_KEYSPACES);
     assert_eq!(keyspaces, names);
     let tables = rows(&schema, Target::Tables, None);
-    assert_eq!(tables.len(), 48 + 52 + 2, "stored, virtual, and those of the sample");
+    assert_eq!(tables.len(), 48 + 53 + 2, "stored, virtual, and those of the sample");
     let before = tables.iter().position(|row| row[2] == "compaction_history").expect("a table");
     assert_eq!(tables[before + 1], ["system", "table", r#""IndexInfo""#]);
     assert_eq!(rows(&schema, Target::Tables, Some("Schema_L")).len(), 2);
