@@ -60,6 +60,7 @@ fn schema() -> Schema {
             has_repair_proofs: true,
             has_tablets: true,
             has_write_sharding: true,
+            has_sub_partition_growth: true,
             has_quotas: true,
             guardrails: None,
         };

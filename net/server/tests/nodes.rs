@@ -10,6 +10,8 @@ mod encryption;
 mod events;
 #[path = "nodes/failures.rs"]
 mod failures;
+#[path = "nodes/growth.rs"]
+mod growth;
 #[path = "nodes/joining.rs"]
 mod joining;
 #[path = "nodes/managed.rs"]

@@ -6,7 +6,8 @@
 //!    [`replication`]: the strategies of keyspaces. [`gossip`]: what nodes say about themselves, and which of them
 //!    live. [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
-//! 3. [`tablets`]: ranges of single tables and their replicas. [`placement`]: who owns what.
+//! 3. [`tablets`]: ranges of single tables and their replicas. [`sub_partitions`]: over how many partitions the rows of
+//!    a key are spread. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
 //!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ. [`units`]: what requests cost,
 //!    and how units are shared out.
@@ -23,6 +24,7 @@ pub mod repair;
 pub mod replication;
 pub mod snitch;
 pub mod speculation;
+pub mod sub_partitions;
 pub mod tablets;
 pub mod topology;
 pub mod units;

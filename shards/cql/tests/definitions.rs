@@ -61,6 +61,7 @@ impl World {
             has_repair_proofs: true,
             has_tablets: self.has_tablets,
             has_write_sharding: self.has_write_sharding,
+            has_sub_partition_growth: self.has_write_sharding,
             has_quotas: self.has_quotas,
             has_stored_quotas: self.has_stored_quotas,
             masking: cql::define::Masking::On,
@@ -122,6 +123,56 @@ fn options_without_effect_are_told() {
 }
 
 #[test]
+fn the_number_of_sub_partitions_grows() {
+    let mut world = World::new();
+    let columns = "(a int, b int, c int, v int, PRIMARY KEY (a, b, c))";
+    let by_b = |shards: u16| format!("write_sharding = {{'shards': {shards}, 'by': ['b']}}");
+    world.run(&format!("CREATE TABLE t {columns} WITH {}", by_b(6)));
+    world.run(&format!("CREATE TABLE plain {columns}"));
+    let has = |world: &World| world.table("t").options.write_sharding.as_ref().map(|sharding| sharding.shards);
+    let multiples = "shards must be a multiple of those that table k.t has: 12, 18 and so on up to 996";
+    for (table, option, refused) in [
+        ("t", by_b(5), "table k.t has 6 shards, and there cannot be less"),
+        ("t", by_b(7), multiples),
+        ("t", by_b(1_000), multiples),
+        (
+            "t",
+            "write_sharding = {'shards': 12, 'by': ['c']}".to_owned(),
+            "what chooses the sub-partition of a row stays as it \
+          was when the table was created",
+        ),
+        (
+            "t",
+            "write_sharding = {'shards': 12, 'mode': 'random'}".to_owned(),
+            "what chooses the sub-partition of a row stays \
+          as it was when the table was created",
+        ),
+        ("plain", by_b(2), "table k.plain was created without it, and its rows are where they were written"),
+        (
+            "t",
+            format!("{} AND gc_grace_seconds = 3599", by_b(12)),
+            "rows of table k.t would be copied while deletions are forgotten; gc_grace_seconds must be at least 3600, and \
+             tombstone_gc not immediate",
+        ),
+    ] {
+        let found = world.failure(&format!("ALTER TABLE {table} WITH {option}"));
+        assert_eq!(found, format!("write_sharding cannot be changed: {refused}"), "{option}");
+    }
+    assert_eq!(has(&world), Some(6));
+    world.run(&format!("ALTER TABLE t WITH {} AND comment = 'the same'", by_b(6)));
+    world.run(&format!("ALTER TABLE t WITH {} AND gc_grace_seconds = 3600", by_b(996)));
+    assert_eq!(has(&world), Some(996));
+    let most = "write_sharding cannot be changed: table k.t has 996 shards, and a multiple of that is above 1000";
+    assert_eq!(world.failure(&format!("ALTER TABLE t WITH {}", by_b(998))), most);
+    let counters = "(a int, b int, n counter, PRIMARY KEY (a, b))";
+    world.run(&format!("CREATE TABLE n {counters} WITH {}", by_b(2)));
+    assert_eq!(
+        world.failure(&format!("ALTER TABLE n WITH {}", by_b(4))),
+        "write_sharding cannot be changed: table k.n has counters, which cannot be copied while they are counted"
+    );
+}
+
+#[test]
 fn keys_are_spread_as_the_table_says() {
     let mut world = World::new();
     let columns = "(a int, b text, c int, d decimal, v int, PRIMARY KEY (a, b, c, d))";
@@ -143,10 +194,8 @@ fn keys_are_spread_as_the_table_says() {
     assert_eq!(by_two.to_cql(&["bb", "c"]), "{'shards': 200, 'by': ['bb', 'c']}");
     let static_column = "write_sharding cannot be used: column 's' is static";
     assert_eq!(world.failure("ALTER TABLE t ADD s int static"), static_column);
-    assert_eq!(
-        world.failure("ALTER TABLE t WITH write_sharding = {'shards': 200, 'by': ['bb', 'c']}"),
-        "write_sharding of a table that exists cannot be changed: its rows are where they were written"
-    );
+    world.run("ALTER TABLE t WITH write_sharding = {'shards': 600, 'by': ['c', 'bb']}");
+    assert_eq!(option(&world, "t"), Some(WriteSharding { shards: 600, ..by_two }));
     assert_eq!(
         world.failure("ALTER TABLE t WITH write_sharding = true"),
         "Invalid value for property 'write_sharding'. It should be a map."
@@ -195,6 +244,11 @@ fn keys_are_spread_as_the_table_says() {
     );
     world.has_write_sharding = false;
     let text = format!("CREATE TABLE x {columns} WITH {by_b}");
+    let grow = "ALTER TABLE u WITH write_sharding = {'shards': 2, 'by': ['bb']}";
+    assert_eq!(
+        world.failure(grow.replace("bb", "b").as_str()),
+        "Some nodes run a version in which write_sharding does not change; update them first"
+    );
     assert_eq!(world.failure(&text), "Some nodes run a version without write_sharding; update them first");
     world.has_write_sharding = true;
     world.schema.partitioner = model::Partitioner::Random;

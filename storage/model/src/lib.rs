@@ -41,6 +41,7 @@ pub mod mutation;
 pub mod partitioner;
 pub mod query;
 pub mod quota;
+pub mod relocation;
 pub mod request;
 pub mod row;
 pub mod schema;
@@ -66,7 +67,7 @@ pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParame
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
 pub use token::{RingToken, Token, TokenRange};
 pub use types::{CqlType, UserType};
-pub use write_sharding::{ShardedBy, WriteSharding};
+pub use write_sharding::{Places, ShardedBy, WriteSharding};
 
 use std::hash::BuildHasherDefault;
 use xxhash_rust::xxh3::Xxh3Default;

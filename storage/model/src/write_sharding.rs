@@ -15,8 +15,13 @@
 //! Everything below the execution of statements (tokens, replicas, SSTables, hints, repairs, streams, tablets) sees
 //! stored keys and nothing else. Tables translate between the two: [`crate::stored_key`].
 //!
-//! Invariants: which sub-partition a row is in depends on its clustering alone, or is in no way known
-//! ([`ShardedBy::Random`]); neither the option nor the number of sub-partitions of a table ever changes.
+//! The numbers of a key's sub-partitions are consecutive: its [`Places`]. They begin with 0 for a table as it was
+//! created. Rows that are placed by chance stay where they are when a table gets more sub-partitions, so its numbers
+//! still begin with 0. All others move, and `n` sub-partitions that a table has grown to have the numbers from `n` on.
+//! Each growth at least doubles `n`, so no number is used twice: a partition is either all current or all left behind.
+//!
+//! Invariants: which sub-partition a row is in depends on its clustering and the places of its key alone, or is in no
+//! way known ([`ShardedBy::Random`]); what chooses it never changes, and the number of sub-partitions never falls.
 
 use crate::clustering::Clustering;
 use crate::key::push_composite;
@@ -46,17 +51,44 @@ pub enum ShardedBy {
     Random,
 }
 
-impl WriteSharding {
-    /// Whether rows are placed by chance.
-    pub fn is_random(&self) -> bool {
-        self.by == ShardedBy::Random
+/// The sub-partitions of a key: those with consecutive numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Places {
+    /// The number of the first.
+    pub first: u16,
+    /// How many there are, at least 1.
+    pub shards: u16,
+}
+
+impl Places {
+    /// Those of a key of a table that has never grown.
+    pub fn created(shards: u16) -> Places {
+        Places { first: 0, shards }
     }
 
-    /// The sub-partition of the rows whose clustering begins with `values`, as CQL's `shard_of` gives it: the Murmur3
-    /// token of the value (of several: of their composite form, as if they were a partition key) as an unsigned number,
-    /// modulo the number of sub-partitions. `None` if the values do not tell.
-    pub fn shard_of<'v>(&self, values: impl Iterator<Item = &'v [u8]> + Clone) -> Option<u16> {
-        let ShardedBy::Clustering(positions) = &self.by else { return None };
+    /// Those of a key that has grown to so many, if rows are not placed by chance.
+    pub fn grown(shards: u16) -> Places {
+        Places { first: shards, shards }
+    }
+
+    /// Their numbers.
+    pub fn numbers(self) -> std::ops::Range<u16> {
+        self.first..self.first.saturating_add(self.shards)
+    }
+
+    /// Whether a number is one of them.
+    pub fn has(self, number: u16) -> bool {
+        self.numbers().contains(&number)
+    }
+}
+
+impl ShardedBy {
+    /// The number of the sub-partition of the rows whose clustering begins with `values`, among `places`: the first,
+    /// and as many more as CQL's `shard_of` gives, which is the Murmur3 token of the value (of several: of their
+    /// composite form, as if they were a partition key) as an unsigned number, modulo the number of sub-partitions.
+    /// `None` if the values do not tell.
+    pub fn number_of<'v>(&self, values: impl Iterator<Item = &'v [u8]> + Clone, places: Places) -> Option<u16> {
+        let ShardedBy::Clustering(positions) = self else { return None };
         let value = |position: &u16| values.clone().nth(usize::from(*position));
         let token = match positions.as_slice() {
             [] => return None,
@@ -68,17 +100,31 @@ impl WriteSharding {
                 Partitioner::Murmur3.token(&composite)
             }
         };
-        Some((token.0 as u64 % u64::from(self.shards.max(1))) as u16)
+        Some(places.first + (token.0 as u64 % u64::from(places.shards.max(1))) as u16)
     }
 
-    /// The sub-partition of a row; `None` if only chance knows.
-    pub fn shard_of_row(&self, row: Clustering<'_>) -> Option<u16> {
-        self.shard_of(row.components())
+    /// The number of the sub-partition of a row, among `places`; `None` if only chance knows.
+    pub fn number_of_row(&self, row: Clustering<'_>, places: Places) -> Option<u16> {
+        self.number_of(row.components(), places)
     }
 
-    /// All sub-partitions.
-    pub fn all(&self) -> std::ops::Range<u16> {
-        0..self.shards
+    /// The number of the sub-partition of all rows of a range, among `places`, if both of its ends begin with the
+    /// values that tell it.
+    pub fn number_of_range(&self, start: Clustering<'_>, end: Clustering<'_>, places: Places) -> Option<u16> {
+        let common = start.components().zip(end.components()).take_while(|(start, end)| start == end);
+        self.number_of(common.map(|(value, _)| value), places)
+    }
+}
+
+impl WriteSharding {
+    /// Whether rows are placed by chance.
+    pub fn is_random(&self) -> bool {
+        self.by == ShardedBy::Random
+    }
+
+    /// The places of a key of a table that has never grown.
+    pub fn places(&self) -> Places {
+        Places::created(self.shards)
     }
 
     /// The value of the extension.
@@ -124,6 +170,7 @@ impl WriteSharding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clustering::push_clustering;
 
     fn by(positions: &[u16]) -> WriteSharding {
         WriteSharding { shards: 200, by: ShardedBy::Clustering(positions.to_vec()) }
@@ -160,15 +207,49 @@ mod tests {
     #[test]
     fn golden_sub_partitions() {
         let row = [&b"On rings"[..], b"b", &[0, 0, 0, 7]];
-        let of = |option: &WriteSharding| option.shard_of(row.into_iter());
+        let of = |option: &WriteSharding| option.by.number_of(row.into_iter(), option.places());
         // Cassandra's tokens: of 'a' it is -8839064797231613815.
         assert_eq!(
-            by(&[0]).shard_of([&b"a"[..]].into_iter()),
+            by(&[0]).by.number_of([&b"a"[..]].into_iter(), Places::created(200)),
             Some((-8_839_064_797_231_613_815_i64 as u64 % 200) as u16)
+        );
+        assert_eq!(
+            by(&[0]).by.number_of([&b"a"[..]].into_iter(), Places::grown(400)),
+            Some((-8_839_064_797_231_613_815_i64 as u64 % 400) as u16 + 400)
         );
         let token = Partitioner::Murmur3.token(b"\0\x08On rings\0\0\x04\0\0\0\x07\0").0 as u64;
         assert_eq!(of(&by(&[0, 2])), Some((token % 200) as u16));
-        assert_eq!(by(&[0, 2]).shard_of(row[..2].iter().copied()), None, "the values do not tell");
+        let some = row[..2].iter().copied();
+        assert_eq!(by(&[0, 2]).by.number_of(some, Places::created(200)), None, "the values do not tell");
         assert_eq!(of(&WriteSharding { shards: 7, by: ShardedBy::Random }), None);
+    }
+    /// No number is used twice, however a table grows.
+    #[test]
+    fn places_of_growths_do_not_overlap() {
+        let mut before = vec![Places::created(1)];
+        for shards in [2, 4, 12, 500, 1_000] {
+            let grown = Places::grown(shards);
+            assert!(before.iter().all(|places| grown.numbers().all(|number| !places.has(number))), "{shards}");
+            before.push(grown);
+        }
+        assert!(Places::grown(SHARDS_MAX).numbers().all(|number| number <= i16::MAX as u16));
+    }
+
+    #[test]
+    fn ranges_within_one_hashed_value_are_in_one_place() {
+        let row = |values: &[&str]| {
+            let mut out = Vec::new();
+            values.iter().for_each(|value| push_clustering(&mut out, value.as_bytes()));
+            out
+        };
+        let (places, second) = (Places::grown(8), ShardedBy::Clustering(vec![1]));
+        let of = |start: &[&str], end: &[&str]| {
+            second.number_of_range(Clustering(&row(start)), Clustering(&row(end)), places)
+        };
+        assert_eq!(of(&["a", "b", "c"], &["a", "b"]), second.number_of_row(Clustering(&row(&["a", "b", "d"])), places));
+        assert!(of(&["a", "b"], &["a", "b"]).is_some_and(|number| places.has(number)));
+        assert_eq!(of(&["a"], &["a"]), None);
+        assert_eq!(of(&["a", "b"], &["a", "c"]), None);
+        assert_eq!(of(&["a", "b"], &["b", "b"]), None, "rows in between begin with anything");
     }
 }

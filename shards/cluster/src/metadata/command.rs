@@ -1,6 +1,7 @@
 //! Changes of the metadata, as entries of the log.
 
 use super::{DecodeError, MEMBERS_MAX, Member, MemberState, Metadata, OperationKind};
+use crate::sub_partitions::{SubPartitionMap, SubPartitionsChange, SubPartitionsError};
 use crate::tablets::{TabletError, TabletsUpdate};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
@@ -164,6 +165,13 @@ pub enum Command {
         /// Whether it is to have none.
         is_emptied: bool,
     },
+    /// The sub-partitions of a table change. Requests are planned by them, as they are by the members.
+    SubPartitions {
+        /// The table's id.
+        table: [u8; 16],
+        /// The change.
+        change: SubPartitionsChange,
+    },
 }
 
 /// A change of the schema, with all that a node needs to make it.
@@ -258,6 +266,8 @@ pub enum Rejected {
     NothingToReplace(IpAddr),
     /// The tablets cannot be changed so.
     Tablets(TabletError),
+    /// The sub-partitions cannot be changed so.
+    SubPartitions(SubPartitionsError),
 }
 
 impl std::fmt::Display for Rejected {
@@ -291,6 +301,7 @@ impl std::fmt::Display for Rejected {
                 write!(f, "Cannot replace_address /{address} because it doesn't exist in gossip")
             }
             Rejected::Tablets(error) => write!(f, "{error}"),
+            Rejected::SubPartitions(error) => write!(f, "{error}"),
             Rejected::NoOperation(id) => write!(f, "operation {id} is not under way"),
             Rejected::SchemaMoved { version, .. } => write!(f, "the schema has changed to version {version}"),
         }
@@ -426,6 +437,14 @@ impl Command {
                 };
                 Ok(())
             }
+            Command::SubPartitions { table, change } => {
+                let before = metadata.sub_partitions.get(table).map(|map| &**map);
+                match SubPartitionMap::changed(before, change, metadata.epoch).map_err(Rejected::SubPartitions)? {
+                    Some(map) => _ = metadata.sub_partitions.insert(*table, Arc::new(map)),
+                    None => _ = metadata.sub_partitions.remove(table),
+                }
+                Ok(())
+            }
         }
     }
 
@@ -438,7 +457,8 @@ impl Command {
         }
     }
 
-    /// Whether it changes the members, and with them who has which data.
+    /// Whether it changes the members, or something else by which requests are planned: who has which data, and in
+    /// which partitions.
     pub(super) fn is_about_members(&self) -> bool {
         !matches!(
             self,

@@ -9,7 +9,8 @@
 //! node applies to its own tables. [`Metadata`] has the version alone, which is enough to refuse what came too late.
 //!
 //! Invariants: no two members have the same address or a token in common; a host id that has left never comes back;
-//! timestamps of schema changes strictly increase; tablets have goals only while an operation is under way.
+//! timestamps of schema changes strictly increase; tablets have goals only while an operation is under way; what tables
+//! have sub-partitions is as [`crate::sub_partitions`] says.
 
 mod command;
 mod description;
@@ -22,6 +23,7 @@ pub use description::{ClusterDescription, DescribedNode};
 pub use member::{Member, MemberState};
 pub use operation::{Operation, OperationKind, Stage};
 
+use crate::sub_partitions::SubPartitionMap;
 use crate::tablets::TabletMap;
 use crate::topology::Node;
 use model::{Partitioner, RingToken, ShardMap};
@@ -41,6 +43,8 @@ const ENCODING_WITH_OPERATIONS: u8 = 3;
 const ENCODING_WITH_TABLETS: u8 = 4;
 /// The version of the encoding of [`Metadata`] that has nodes which are emptied.
 const ENCODING_WITH_EMPTIED: u8 = 5;
+/// The version of the encoding of [`Metadata`] that has sub-partitions.
+const ENCODING_WITH_SUB_PARTITIONS: u8 = 6;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -82,6 +86,10 @@ pub struct Metadata {
     /// The host ids of members that are to have no tablets, by an operator's word.
     #[serde(skip)]
     pub emptied: BTreeSet<Uuid>,
+    /// The sub-partitions of the tables whose number of them is not, or was not always, the one that they were created
+    /// with, by the tables' ids.
+    #[serde(skip)]
+    pub sub_partitions: BTreeMap<[u8; 16], Arc<SubPartitionMap>>,
 }
 
 impl Default for Metadata {
@@ -101,6 +109,7 @@ impl Default for Metadata {
             tablets: BTreeMap::new(),
             to_ring: BTreeSet::new(),
             emptied: BTreeSet::new(),
+            sub_partitions: BTreeMap::new(),
         }
     }
 }
@@ -186,17 +195,25 @@ impl Metadata {
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
     /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
     /// the truncations, version 4 that of metadata with tablets, which come next, version 5 that of metadata with nodes
-    /// that are emptied, which come last; others have version 1 and none of these fields.
+    /// that are emptied, which come next, version 6 that of metadata with sub-partitions, which come last; others have
+    /// version 1 and none of these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
-        if !self.tablets.is_empty() || !self.to_ring.is_empty() || !self.emptied.is_empty() {
+        let has_last = !self.sub_partitions.is_empty();
+        if has_last || !self.tablets.is_empty() || !self.to_ring.is_empty() || !self.emptied.is_empty() {
             out[0] = ENCODING_WITH_TABLETS;
             let maps: BTreeMap<&[u8; 16], &TabletMap> = self.tablets.iter().map(|(id, map)| (id, &**map)).collect();
             let rest = (&self.owed_truncations, &self.operations, maps, &self.to_ring);
             out = postcard::to_extend(&rest, out).unwrap_or_default();
-            if !self.emptied.is_empty() {
+            if has_last || !self.emptied.is_empty() {
                 out[0] = ENCODING_WITH_EMPTIED;
                 out = postcard::to_extend(&self.emptied, out).unwrap_or_default();
+            }
+            if has_last {
+                out[0] = ENCODING_WITH_SUB_PARTITIONS;
+                let maps = self.sub_partitions.iter().map(|(id, map)| (id, &**map));
+                out = postcard::to_extend(&maps.collect::<BTreeMap<&[u8; 16], &SubPartitionMap>>(), out)
+                    .unwrap_or_default();
             }
         } else if !self.operations.is_empty() {
             out[0] = ENCODING_WITH_OPERATIONS;
@@ -211,7 +228,7 @@ impl Metadata {
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
         let (version, rest) = match bytes.split_first() {
-            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_EMPTIED, rest)) => (version, rest),
+            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_SUB_PARTITIONS, rest)) => (version, rest),
             _ => return decode(bytes),
         };
         let malformed = |_| DecodeError::Malformed;
@@ -230,10 +247,16 @@ impl Metadata {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
             false => (BTreeSet::new(), rest),
         };
+        let (spread, rest): (BTreeMap<[u8; 16], SubPartitionMap>, _) = match version >= ENCODING_WITH_SUB_PARTITIONS {
+            true => postcard::take_from_bytes(rest).map_err(malformed)?,
+            false => (BTreeMap::new(), rest),
+        };
         let tablets = tablets.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
-        let metadata = Metadata { owed_truncations, operations, tablets, to_ring, emptied, ..metadata };
+        let are_sound = spread.values().all(SubPartitionMap::is_sound);
+        let sub_partitions = spread.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
+        let metadata = Metadata { owed_truncations, operations, tablets, to_ring, emptied, sub_partitions, ..metadata };
         match rest {
-            [] if metadata.has_sound_tablets() => Ok(metadata),
+            [] if metadata.has_sound_tablets() && are_sound => Ok(metadata),
             _ => Err(DecodeError::Malformed),
         }
     }

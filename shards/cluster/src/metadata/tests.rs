@@ -2,6 +2,7 @@
 
 use super::tablets::tests as tablets_tests;
 use super::*;
+use crate::sub_partitions::{SubPartitionsChange, SubPartitionsError};
 use crate::topology::{NodeIndex, Topology};
 
 pub(crate) fn member(n: u8, tokens: &[&str]) -> Member {
@@ -192,6 +193,52 @@ fn encoded_forms_keep_their_bytes() {
     assert_eq!(hex(&relocate(2).encode()), "010a1000000000000000000000000000000002036463320172");
 }
 
+fn spread(change: SubPartitionsChange) -> Command {
+    Command::SubPartitions { table: [7; 16], change }
+}
+
+/// Requests are planned by sub-partitions, so each change begins an epoch of the members.
+#[test]
+fn sub_partitions_change_and_keep_their_bytes() {
+    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let keep = spread(SubPartitionsChange::Keep { shards: 300, is_random: true });
+    let grow = spread(SubPartitionsChange::Grow { key: Some(vec![9]), token: -2, shards: 4 });
+    let advance = |token| spread(SubPartitionsChange::Advance { token, since: 300 });
+    for (command, rest) in [
+        (keep, "00ac0201"),
+        (grow, "010101090304"),
+        (advance(None), "0200ac02"),
+        (advance(Some(1)), "020102ac02"),
+        (spread(SubPartitionsChange::Drop), "03"),
+        (spread(SubPartitionsChange::Reopen { token: None, since: 300 }), "0400ac02"),
+    ] {
+        assert_eq!(hex(&command.encode()), format!("0113{}{rest}", "07".repeat(16)));
+        assert_eq!(Command::decode(&command.encode()), Ok(command));
+    }
+    let mut metadata = after(&[
+        create(),
+        spread(SubPartitionsChange::Keep { shards: 2, is_random: false }),
+        spread(SubPartitionsChange::Grow { key: None, token: 0, shards: 4 }),
+    ]);
+    assert_eq!(metadata.members_epoch, 3);
+    let bytes = metadata.encode();
+    // No truncations, operations, tablets, tables on their way to the ring, and nodes that are emptied.
+    let maps = format!("01{}0000020104040003{}", "07".repeat(16), "0000");
+    assert_eq!((bytes[0], hex(&bytes).ends_with(&format!("0000000000{maps}"))), (6, true), "{}", hex(&bytes));
+    assert_eq!(Metadata::decode(&bytes), Ok(metadata.clone()));
+    for cut in 0..bytes.len() {
+        assert!(Metadata::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    let refused = |change| refusal(&metadata, &spread(change));
+    assert_eq!(
+        refused(SubPartitionsChange::Grow { key: None, token: 0, shards: 8 }),
+        Rejected::SubPartitions(SubPartitionsError::UnderWay)
+    );
+    metadata.apply(4, &spread(SubPartitionsChange::Advance { token: None, since: 3 })).expect("the stage has ended");
+    metadata.apply(5, &spread(SubPartitionsChange::Drop)).expect("the table is gone");
+    assert!(metadata.sub_partitions.is_empty() && metadata.members_epoch == 5);
+}
+
 #[test]
 fn a_member_alone_is_encoded_as_within_its_command() {
     let two = member(2, &["20"]);
@@ -303,6 +350,10 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         Command::Empty { host_id, is_emptied: true },
         tablets_tests::set(&Metadata { members_epoch: 1, ..Metadata::default() }, &[1]),
         tablets_tests::set(&Metadata { members_epoch: 2, ..Metadata::default() }, &[1, 2]),
+        spread(SubPartitionsChange::Keep { shards: 2, is_random: false }),
+        spread(SubPartitionsChange::Grow { key: None, token: 0, shards: 4 }),
+        spread(SubPartitionsChange::Grow { key: Some(vec![9]), token: -2, shards: 4 }),
+        spread(SubPartitionsChange::Advance { token: None, since: 7 }),
     ];
     let mut metadata = Metadata::default();
     let mut taken = 0;
@@ -316,6 +367,7 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         let addresses: BTreeSet<_> = metadata.members.values().map(|member| member.address).collect();
         assert_eq!(addresses.len(), metadata.members.len(), "no two members have an address in common");
         assert!(metadata.has_sound_tablets());
+        assert!(metadata.sub_partitions.values().all(|map| map.is_sound()));
         assert!(metadata.left.iter().all(|id| !metadata.members.contains_key(id)), "nobody who has left is back");
         let mut bytes = metadata.encode();
         damage(&mut random, &mut bytes);

@@ -27,6 +27,7 @@ mod simple;
 
 use crate::consistency::{Levels, Requirement};
 use crate::replication::{ReplicationBefore, Strategy};
+use crate::sub_partitions::SubPartitionMap;
 use crate::tablets::{Goals, TabletMap, Tablets};
 use crate::topology::{LiveNodes, NodeIndex, Ring, Topology};
 use model::schema::Replication;
@@ -86,16 +87,16 @@ pub struct PlacedTables<'p> {
 impl Placement {
     /// Where the data of `schema` is on the nodes of `topology`.
     pub fn new(topology: Rc<Topology>, schema: &Schema) -> Placement {
-        Placement::changing(topology, schema, &BTreeMap::new(), &Tablets::default())
+        Placement::changing(topology, schema, &BTreeMap::new(), (&Tablets::default(), &BTreeMap::new()))
     }
 
-    /// The same of a cluster with `tablets`, while the replication of some keyspaces changes: `before` has what it was,
-    /// by their names, and the schema what it is going to be.
+    /// The same of a cluster with `tablets`, and with sub-partitions by the tables' ids, while the replication of some
+    /// keyspaces changes: `before` has what it was, by their names, and the schema what it is going to be.
     pub fn changing(
         topology: Rc<Topology>,
         schema: &Schema,
         before: &BTreeMap<String, ReplicationBefore>,
-        tablets: &Tablets,
+        (tablets, sub_partitions): (&Tablets, &BTreeMap<[u8; 16], Arc<SubPartitionMap>>),
     ) -> Placement {
         let mut placement = Placement::by_ring(topology, schema, before);
         for (id, map) in &tablets.maps {
@@ -108,9 +109,15 @@ impl Placement {
             let placed = Rc::new(placed);
             placement.has_managed |= keyspace.is_managed();
             let home = keyspace.home_of(&table.name);
-            placement.tables.insert(id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
+            placement.tables.insert(id, Rc::new(TablePlacement::new(home, placed.clone())));
             let tablets = TabletPlacement { keyspace: keyspace.name.clone(), map: map.clone(), placed };
             placement.with_tablets.insert(id, tablets);
+        }
+        for (id, map) in sub_partitions {
+            let Some(placed) = placement.tables.get_mut(&TableId(*id)) else { continue };
+            let sub_partitions = Some(map.clone());
+            *placed =
+                Rc::new(TablePlacement { sub_partitions, ..TablePlacement::new(placed.home, placed.keyspace.clone()) });
         }
         placement
     }
@@ -151,7 +158,7 @@ impl Placement {
     fn place(&mut self, keyspace: &Keyspace, placed: Rc<KeyspacePlacement>) {
         for table in keyspace.tables.values() {
             let home = keyspace.home_of(&table.name);
-            self.tables.insert(table.id, Rc::new(TablePlacement { home, keyspace: placed.clone() }));
+            self.tables.insert(table.id, Rc::new(TablePlacement::new(home, placed.clone())));
         }
         self.keyspaces.insert(keyspace.name.clone(), placed);
     }
@@ -392,9 +399,21 @@ fn ranges_of(strategy: &Strategy, topology: &Topology, ring: &Ring) -> Ranges {
 pub struct TablePlacement {
     home: Home,
     keyspace: Rc<KeyspacePlacement>,
+    /// See [`TablePlacement::sub_partitions`].
+    sub_partitions: Option<Arc<SubPartitionMap>>,
 }
 
 impl TablePlacement {
+    fn new(home: Home, keyspace: Rc<KeyspacePlacement>) -> TablePlacement {
+        TablePlacement { home, keyspace, sub_partitions: None }
+    }
+
+    /// The sub-partitions of the table's keys, if there are not as many as the schema says.
+    #[inline]
+    pub fn sub_partitions(&self) -> Option<&Arc<SubPartitionMap>> {
+        self.sub_partitions.as_ref()
+    }
+
     /// Where the partitions of the table's keyspace are.
     #[inline]
     pub fn keyspace(&self) -> &KeyspacePlacement {

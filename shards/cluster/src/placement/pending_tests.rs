@@ -42,7 +42,7 @@ fn pending_replicas_are_the_next_ones_that_are_not_natural() {
         let (old, goal) = (replication(class, &borrowed(&options)), replication(next_class, &borrowed(&next_options)));
         let keyspace = KeyspacePlacement::changing(topology.clone(), &old, &goal);
         let gains = keyspace.gains();
-        let table = TablePlacement { home: model::Home::ByToken, keyspace: Rc::new(keyspace) };
+        let table = TablePlacement::new(model::Home::ByToken, Rc::new(keyspace));
         let before =
             placed(&Rc::new(Topology::new(topology.nodes().to_vec(), topology.here(), 0)), class, &borrowed(&options));
         let next = placed(&after, next_class, &borrowed(&next_options));

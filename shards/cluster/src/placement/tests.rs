@@ -14,7 +14,7 @@ use std::sync::Arc;
 /// Where a table of a keyspace with this replication is.
 pub(crate) fn placed(topology: &Rc<Topology>, class: &str, options: &[(&str, &str)]) -> TablePlacement {
     let keyspace = KeyspacePlacement::new(topology.clone(), &replication(class, options));
-    TablePlacement { home: Home::ByToken, keyspace: Rc::new(keyspace) }
+    TablePlacement::new(Home::ByToken, Rc::new(keyspace))
 }
 
 /// A table of a keyspace that is read by the first replication and is going to be by the second.
@@ -25,7 +25,7 @@ pub(crate) fn changing(
 ) -> TablePlacement {
     let (now, next) = (replication(now.0, now.1), replication(next.0, next.1));
     let keyspace = KeyspacePlacement::changing(topology.clone(), &now, &next);
-    TablePlacement { home: Home::ByToken, keyspace: Rc::new(keyspace) }
+    TablePlacement::new(Home::ByToken, Rc::new(keyspace))
 }
 
 /// A ring of 1 to 12 nodes in up to three data centres of up to three racks each, with 1 to 5 tokens each. Nodes have

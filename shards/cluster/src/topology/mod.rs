@@ -55,6 +55,8 @@ pub mod features {
     pub const EMPTIED_NODES: u64 = 1 << 21;
     /// It keeps to quotas of keyspaces and roles, and shares out their units.
     pub const QUOTAS: u64 = 1 << 22;
+    /// It finds rows of tables whose number of sub-partitions grows.
+    pub const SUB_PARTITION_GROWTH: u64 = 1 << 23;
     /// It tells what keyspaces store, and keeps to quotas of that.
     pub const STORED_QUOTAS: u64 = 1 << 24;
     /// It removes what it has of ranges that it lost, when it is about to gain ranges.
@@ -78,6 +80,7 @@ pub mod features {
         | WRITE_SHARDING
         | EMPTIED_NODES
         | QUOTAS
+        | SUB_PARTITION_GROWTH
         | STORED_QUOTAS
         | STALE_DATA;
 }

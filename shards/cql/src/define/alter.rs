@@ -5,7 +5,7 @@ use super::ineffective_options;
 use super::masks;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
 use super::{table_options, tablets};
-use crate::ast::{AlterTable, TableChange, WRITE_SHARDING};
+use crate::ast::{AlterTable, TableChange};
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
 
@@ -43,16 +43,15 @@ pub(super) fn alter(
             // are.
             table_options::parse(properties, None, site)?.finish()?;
             let options = table_options::parse(properties, Some(&table.options), site)?;
-            if options.sharding.is_some() {
-                return Err(Failure::config(format!(
-                    "{WRITE_SHARDING} of a table that exists cannot be changed: its rows are where they were written"
-                )));
-            }
+            let sharding = options.sharding.clone();
             if let Some(id) = &options.id {
                 id.clone()?;
                 return Err(Failure::config("Cannot alter table id."));
             }
             altered.options = options.finish()?;
+            if let Some(written) = sharding {
+                altered.options.write_sharding = Some(Arc::new(written.grown(&altered, site)?));
+            }
             capacity_options::check_effect(altered.options.capacity.as_deref())?;
             tablets::check_table(altered.options.tablets, before)?;
             if altered.is_counter() && altered.options.default_time_to_live > 0 {

@@ -42,6 +42,7 @@ use std::sync::Arc;
 pub use index::INDEXES_MAX;
 pub use masks::Masking;
 pub(crate) use table::table_id;
+pub use write_sharding::GROWTH_GC_GRACE_SECONDS_MIN;
 
 type Result<T> = std::result::Result<T, Failure>;
 
@@ -78,6 +79,8 @@ pub struct DefinitionContext<'a> {
     pub has_tablets: bool,
     /// Whether all nodes know the option `write_sharding`.
     pub has_write_sharding: bool,
+    /// Whether all nodes find rows of tables whose number of sub-partitions grows.
+    pub has_sub_partition_growth: bool,
     /// Whether all nodes keep to quotas of keyspaces.
     pub has_quotas: bool,
     /// Whether they know quotas of bytes stored.

@@ -35,7 +35,7 @@ pub(crate) struct ParsedOptions {
     unknown: Option<String>,
     /// The id given by WITH ID, which Cassandra checks last.
     pub(crate) id: Option<Result<TableId>>,
-    /// The option `write_sharding`, which only new tables take.
+    /// The option `write_sharding` as written.
     pub(crate) sharding: Option<WrittenSharding>,
 }
 

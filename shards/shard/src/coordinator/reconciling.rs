@@ -18,10 +18,10 @@ use crate::shard_state::Shard;
 use cluster::placement::{Replica, TablePlacement};
 use cluster::plan::PartitionReadPlan;
 use model::fragment_block::FragmentBlock;
-use model::query::{Partitions, ReadCommand, ReadEnd, RowSink};
+use model::query::{EveryRow, Partitions, ReadCommand, ReadEnd, RowSink};
 use model::shape::lacking::{Answer, Repairs};
 use model::shape::reconcile::ReconcilingRead;
-use model::{Failure, Table};
+use model::{Failure, Mutation, Table};
 use runtime::sync::boxed;
 use runtime::sync::join_all;
 use std::rc::Rc;
@@ -102,6 +102,31 @@ impl Reconciling<'_> {
             // Merging took a while without awaiting.
             runtime::yield_if_needed().await;
         }
+    }
+
+    /// A round of `read`, from all replicas of `plan`: what they have together up to where the round ends, as it is
+    /// stored, as changes of partitions. The last round is the one after which the read has ended.
+    pub(crate) async fn stored(
+        &self,
+        plan: &mut PartitionReadPlan,
+        read: &mut ReconcilingRead,
+        repairs: &mut Repairs,
+    ) -> Result<(Vec<Mutation>, bool), Unread> {
+        let topology = self.placement.keyspace().topology();
+        plan.merge();
+        let command = read.command();
+        let ask = |replica, _| boxed(|| self.fragments(replica, command, FRAGMENT_BYTES_MAX));
+        let blocks = gather(self.shard, plan, self.table, topology, self.patience, ask).await?;
+        let replicas = blocks.len();
+        let answers = blocks.into_iter().enumerate();
+        let answers = answers.flat_map(|(number, (_, blocks))| blocks.into_iter().map(move |block| (number, block)));
+        let answers: Vec<Answer> = answers.collect();
+        // One more replica, which has nothing, lacks everything.
+        let mut lacking = repairs.lacking(self.table, command, &answers, replicas + 1);
+        let blocks: Vec<&FragmentBlock> = answers.iter().map(|(_, block)| block).collect();
+        let ended = read.take(self.table, &blocks, &mut EveryRow).is_some();
+        runtime::yield_if_needed().await;
+        Ok((lacking.pop().unwrap_or_default(), ended))
     }
 
     /// What a replica has of a command, with at most about `bytes` bytes.

@@ -227,7 +227,8 @@ impl Scan<'_> {
             let read = PlacedRead { shard, plan: self.plan, placement, request, patience };
             return index_candidates::read(&read, plan).await;
         }
-        let filtered = request.filter.is_some().then_some(&self.plan.filtered);
+        let has_conditions = request.filter.as_ref().is_some_and(|filter| filter.has_conditions());
+        let filtered = has_conditions.then_some(&self.plan.filtered);
         let mut sink = RowBlockSink::new(shard.partitioner(), table, request);
         let reconciling = Reconciling { shard, table, placement, patience, filtered };
         let end = reconciling.run(plan, &mut begin(request.command.clone()), &mut sink).await?;

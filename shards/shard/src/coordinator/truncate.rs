@@ -15,8 +15,15 @@ use std::time::Duration;
 /// Truncates a table on every node that is alive within `timeout`; the others owe it.
 ///
 /// # Errors
-/// A node is alive and has not truncated it, or the cluster does not agree on who owes it.
+/// A node is alive and has not truncated it, or the cluster does not agree on who owes it; its rows are being copied.
 pub(crate) async fn on_all_nodes(shard: &Shard, table: TableId, timeout: Duration) -> Result<(), Failure> {
+    let placement = shard.placement().table(table).cloned();
+    if placement.is_some_and(|placement| placement.sub_partitions().is_some_and(|map| map.is_copied())) {
+        // What a copy has read before would be written after it.
+        return Err(Failure::invalid(
+            "Cannot truncate a table whose rows move to more sub-partitions; system_views.sub_partitions shows when they have",
+        ));
+    }
     let (topology, deadline) = (shard.topology(), runtime::now().after(timeout));
     let mut plan = TruncatePlan::new(&topology, topology.live())?;
     // Before anything is truncated, because a minority cannot agree on it.

@@ -8,10 +8,13 @@
 //! 4. If the schema has changed meanwhile, begin again with the new one.
 //! 5. Wait until every live node serves the new schema, then answer.
 //!
+//! A change by which a table gets more sub-partitions has an entry of its own before it, after which the metadata say
+//! how many it has, and the schema how many it is to have.
+//!
 //! One statement of a node is proposed at a time.
 //!
-//! Invariants: a change that is in the log is made, whether or not the client waits; a change that is not in the log
-//! is never seen.
+//! Invariants: a change that is in the log is made, whether or not the client waits; a change that is not in the log is
+//! never seen.
 
 use super::step::{Prepared, Step, time_of_change};
 use super::{next_timestamp, stored};
@@ -20,6 +23,7 @@ use crate::operations::{ring_changes, tablet_plans};
 use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
+use cluster::sub_partitions::SubPartitionsChange;
 use cluster::tablets::{TabletChange, TabletsUpdate};
 use cluster::topology::features;
 use cql::define::{Applied, Change, ChangeKind, ChangeTarget, DefinitionContext, Masking};
@@ -55,6 +59,7 @@ pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Fai
                 None => return unchanged(&shard, &define),
             };
             let change = step.change().clone();
+            keep_sub_partitions(&shard, &step).await?;
             match propose(&shard, step, update).await? {
                 Proposed::Made { epoch, deadline } => {
                     let mut warnings = warnings;
@@ -107,6 +112,7 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
         has_repair_proofs: shard.topology().all_have(features::REPAIR_PROOFS),
         has_tablets: shard.topology().all_have(features::TABLETS),
         has_write_sharding: shard.topology().all_have(features::WRITE_SHARDING),
+        has_sub_partition_growth: shard.topology().all_have(features::SUB_PARTITION_GROWTH),
         has_quotas: shard.topology().all_have(features::QUOTAS),
         has_stored_quotas: shard.topology().all_have(features::STORED_QUOTAS),
         guardrails: config.guardrails.as_deref(),
@@ -146,6 +152,29 @@ async fn work_out(shard: &Shard, define: &Define) -> Result<Option<(Step, Schema
         rows: rows.bytes().to_vec(),
     };
     Ok(Some((Step::own(before, after, rows, &update), update, warnings)))
+}
+
+/// Has the metadata keep how many sub-partitions each table has that is going to get more.
+async fn keep_sub_partitions(shard: &Shard, step: &Step) -> Result<(), Failure> {
+    let (before, after) = step.schemas();
+    let change = step.change();
+    let Some(tables) = after.keyspace(&change.keyspace).map(|keyspace| &keyspace.tables) else { return Ok(()) };
+    for table in tables.values() {
+        let known = before.table_by_id(table.id).and_then(|known| known.write_sharding());
+        let Some((known, goal)) = known.zip(table.write_sharding()) else { continue };
+        if known.shards == goal.shards || shard.metadata().current().sub_partitions.contains_key(&table.id.0) {
+            continue;
+        }
+        let keep = SubPartitionsChange::Keep { shards: known.shards, is_random: known.is_random() };
+        let command = Command::SubPartitions { table: table.id.0, change: keep };
+        let deadline = runtime::now().after(shard.timeouts().misc);
+        let proposed = shard.metadata().propose(&command, deadline).await;
+        proposed.map_err(|error| match error {
+            ProposalError::Rejected(rejected) => Failure::server(rejected.to_string()),
+            ProposalError::NotMade(text) | ProposalError::Unknown(text) => Failure::server(text),
+        })?;
+    }
+    Ok(())
 }
 
 /// What became of a proposal.

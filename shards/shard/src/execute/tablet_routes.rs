@@ -115,7 +115,7 @@ mod tests {
         let seen_from = |here: u16, tablets: &BTreeMap<_, _>| {
             let topology = Rc::new(Topology::new((0..3).map(node).collect(), NodeIndex(here), 1));
             let tablets = Tablets { maps: tablets.clone(), ..Tablets::default() };
-            Placement::changing(topology, &schema, &BTreeMap::new(), &tablets)
+            Placement::changing(topology, &schema, &BTreeMap::new(), (&tablets, &BTreeMap::new()))
         };
         let maps = BTreeMap::from([(table.id.0, Arc::new(map))]);
         let told = |here: u16, token: i64| {

@@ -4,20 +4,23 @@ use crate::config::Timeouts;
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, SampleRequest, Samples, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
+use cluster::placement::Placement;
 use cluster::replication::ReplicationBefore;
+use cluster::sub_partitions::SubPartitionMap;
 use cluster::tablets::Tablets;
 use cluster::tablets::load::LoadReport;
-use cluster::topology::{Node, NodeIndex};
+use cluster::topology::{Node, NodeIndex, Topology};
 use engine::compaction::{CompactionScope, CompactionStatistics};
 use engine::damaged::DamagedSstable;
 use engine::store::LogPosition;
 use engine::verify::{Check, Invalid};
 use engine::{Descriptor, PartNames, SizeEstimate, TableStatistics};
 use model::tombstone_gc::RepairedRanges;
-use model::{DecoratedKey, Mutation, RingToken, Table, TableId, TokenRange};
+use model::{DecoratedKey, Mutation, RingToken, Schema, Table, TableId, TokenRange};
 use runtime::Instant;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use uuid::Uuid;
@@ -35,7 +38,8 @@ pub struct Members {
     pub(crate) changes: RingChanges,
 }
 
-/// How data is placed besides by the ring: what the operations that are under way are going to change, and tablets.
+/// How data is placed besides by the ring: what the operations that are under way are going to change, tablets, and
+/// sub-partitions.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RingChanges {
     /// The tokens that each node has then, in the order of the nodes; empty if all keep theirs.
@@ -44,6 +48,15 @@ pub(crate) struct RingChanges {
     pub(crate) replication_before: BTreeMap<String, ReplicationBefore>,
     /// The tablets of all tables.
     pub(crate) tablets: Tablets,
+    /// See [`cluster::metadata::Metadata::sub_partitions`].
+    pub(crate) sub_partitions: BTreeMap<[u8; 16], Arc<SubPartitionMap>>,
+}
+
+impl RingChanges {
+    /// The placement of `schema` on the nodes of `topology`.
+    pub(crate) fn placement(&self, topology: Rc<Topology>, schema: &Schema) -> Placement {
+        Placement::changing(topology, schema, &self.replication_before, (&self.tablets, &self.sub_partitions))
+    }
 }
 
 /// The truncation of a table that members owe, because they are down.

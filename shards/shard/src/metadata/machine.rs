@@ -130,17 +130,20 @@ pub(super) async fn place(shard: &Shard, metadata: &Metadata) -> Result<(), Stor
 }
 
 /// Keeps the replicas of keyspaces whose replication is about to change in the schema, and the pending replicas that
-/// the operations under way have on this node; places new tables by their tablets. `metadata` become current only after
-/// the schema has changed.
+/// the operations under way have on this node; places new tables by their tablets and sub-partitions. `metadata` become
+/// current only after the schema has changed.
 async fn keep_replicas(shard: &Shard, metadata: &Metadata) -> Result<(), StoreError> {
     let topology = shard.topology();
-    let is_by_ring = metadata.operations.is_empty() && metadata.tablets.is_empty();
+    let is_by_ring =
+        metadata.operations.is_empty() && metadata.tablets.is_empty() && metadata.sub_partitions.is_empty();
     if is_by_ring || !metadata.members.contains_key(&shard.host_id()) {
         return Ok(());
     }
     let current = shard.metadata().current();
     let (replication_before, tablets) = (metadata.replication_before(), metadata.placed_tablets());
-    let changes = RingChanges { replication_before, tablets, ..changes_of(&current, shard.partitioner()) };
+    let sub_partitions = metadata.sub_partitions.clone();
+    let changes =
+        RingChanges { replication_before, tablets, sub_partitions, ..changes_of(&current, shard.partitioner()) };
     shard.switch_changing_topology(topology.nodes().to_vec(), changes, topology.epoch()).await.map_err(failed)
 }
 

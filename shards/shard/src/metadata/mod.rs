@@ -10,8 +10,8 @@
 //! Operations that move data begin in [`ring_operations`]; nodes that gain data by them fetch it in [`receiving`], once
 //! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations
 //! while members are down are in [`owed_truncations`]. Tablets are split and moved in [`tablet_balance`], and what they
-//! leave behind is removed in [`tablet_cleaning`]. What nodes ask each other for this goes to shard 0 of the other
-//! node ([`peers`]).
+//! leave behind is removed in [`tablet_cleaning`]; [`sub_partition_growth`] is about tables with write sharding. What
+//! nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
 //! a crash in the middle of it; then it takes effect again, which changes nothing more.
@@ -34,6 +34,7 @@ mod settling;
 mod snapshot;
 mod stale_data;
 mod stored_metadata;
+mod sub_partition_growth;
 mod tablet_balance;
 mod tablet_cleaning;
 pub(crate) mod tablet_requests;

@@ -21,11 +21,11 @@ pub(crate) fn nodes_here(metadata: &Metadata, own: Uuid, partitioner: Partitione
     nodes
 }
 
-/// What the operations under way are going to change, and the tablets.
+/// What the operations under way are going to change, the tablets and the sub-partitions.
 pub(crate) fn changes_of(metadata: &Metadata, partitioner: Partitioner) -> RingChanges {
-    let tablets = metadata.placed_tablets();
+    let (tablets, sub_partitions) = (metadata.placed_tablets(), metadata.sub_partitions.clone());
     if metadata.operations.is_empty() {
-        return RingChanges { tablets, ..RingChanges::default() };
+        return RingChanges { tablets, sub_partitions, ..RingChanges::default() };
     }
     let parsed = |tokens: &&[String]| -> Vec<RingToken> {
         tokens.iter().filter_map(|text| partitioner.parse_token(text).ok()).collect()
@@ -34,6 +34,7 @@ pub(crate) fn changes_of(metadata: &Metadata, partitioner: Partitioner) -> RingC
         next_tokens: metadata.next_tokens().iter().map(parsed).collect(),
         replication_before: metadata.replication_before(),
         tablets,
+        sub_partitions,
     }
 }
 
@@ -58,8 +59,7 @@ pub(crate) fn receivers(shard: &Shard, metadata: &Metadata, schema: &Schema) -> 
     if !changes.next_tokens.is_empty() {
         topology = topology.becoming(&changes.next_tokens);
     }
-    let RingChanges { replication_before, tablets, .. } = &changes;
-    let placement = Placement::changing(Rc::new(topology), schema, replication_before, tablets);
+    let placement = changes.placement(Rc::new(topology), schema);
     let gains = replicated(&placement, schema).into_iter().flat_map(|group| group.placed.gains());
     gains.map(|gain| placement.topology().node(gain.receiver).host_id).collect()
 }

@@ -10,7 +10,10 @@
 //! slices: count u32, of each: start length u32, start, end length u32, end
 //! row columns: flag u8 [count u32, column ids u16]
 //! selection: count u32, of each: 0 column, 1 writetime, 2 ttl, 4 count u8, column id u16; 3 count of rows, 5 token u8
-//! filter: flag u8 [count u32, of each: column id u16, test]
+//! filter: flags u8: 1 conditions, 2 sub-partitions
+//!         [conditions: count u32, of each: column id u16, test]
+//!         [sub-partitions: first u16, shards u16, count u32, of each: token i64, key length u16, key, first u16,
+//!         shards u16]
 //! index: flag u8 [name length u16, name, value length u32, value]
 //! ```
 //! A position is 0 u8 (none), or 1 (before) or 2 (after), token length u32, token. A test is 0 u8, comparison u8,
@@ -24,17 +27,22 @@
 use super::bytes::{Reader, push_count, push_long, push_resume, push_short};
 use crate::messages::data::{FragmentRequest, ReadRequest};
 use crate::rows::filter::{Condition, RowFilter, Test};
+use cluster::sub_partitions::VisiblePlaces;
 use cql::plan::{Comparison, Selector};
 use engine::index::IndexLookup;
 use model::query::{Partitions, ReadCommand, Resume, Slice};
 use model::token::RingPosition;
-use model::{ColumnId, Partitioner, Table, TableId, TokenRange};
+use model::{ColumnId, Partitioner, Places, Table, TableId, TokenRange};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 const REVERSED: u8 = 1;
 const STATIC_ONLY: u8 = 2;
 const WANTS_STATIC: u8 = 4;
 const PLACES: u8 = 8;
+
+const CONDITIONS: u8 = 1;
+const SUB_PARTITIONS: u8 = 2;
 
 /// A core of the asked node, and how many it is believed to have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,12 +84,23 @@ pub(crate) fn push(out: &mut Vec<u8>, request: &ReadRequest, core: AskedCore) {
             out.extend_from_slice(&column.0.to_le_bytes());
         }
     }
-    out.push(filter.is_some().into());
-    if let Some(filter) = filter {
+    let visible = filter.as_ref().and_then(|filter| filter.visible());
+    let has_conditions = filter.as_ref().is_some_and(|filter| filter.has_conditions() || visible.is_none());
+    out.push(flag(has_conditions, CONDITIONS) | flag(visible.is_some(), SUB_PARTITIONS));
+    if let Some(filter) = filter.as_ref().filter(|_| has_conditions) {
         push_count(out, filter.conditions().len());
         for (column, test) in filter.conditions() {
             out.extend_from_slice(&column.0.to_le_bytes());
             push_test(out, test);
+        }
+    }
+    if let Some(VisiblePlaces { all, keys }) = visible {
+        push_places(out, *all);
+        push_count(out, keys.len());
+        for (token, (key, places)) in keys {
+            out.extend_from_slice(&token.to_le_bytes());
+            push_short(out, key);
+            push_places(out, *places);
         }
     }
     out.push(index.is_some().into());
@@ -99,7 +118,6 @@ pub(crate) fn push_fragments(out: &mut Vec<u8>, request: &FragmentRequest, core:
 fn push_command(out: &mut Vec<u8>, command: &ReadCommand, bytes_max: usize, places: bool, core: AskedCore) {
     out.extend_from_slice(&command.table.0);
     out.extend_from_slice(&command.now_in_seconds.to_le_bytes());
-    let flag = |is_set: bool, flag: u8| if is_set { flag } else { 0 };
     out.push(
         flag(command.reversed, REVERSED)
             | flag(command.static_only, STATIC_ONLY)
@@ -135,6 +153,15 @@ fn push_command(out: &mut Vec<u8>, command: &ReadCommand, bytes_max: usize, plac
         push_count(out, columns.len());
         columns.iter().for_each(|column| out.extend_from_slice(&column.0.to_le_bytes()));
     }
+}
+
+fn flag(is_set: bool, flag: u8) -> u8 {
+    if is_set { flag } else { 0 }
+}
+
+fn push_places(out: &mut Vec<u8>, places: Places) {
+    out.extend_from_slice(&places.first.to_le_bytes());
+    out.extend_from_slice(&places.shards.to_le_bytes());
 }
 
 pub(super) fn push_position(out: &mut Vec<u8>, position: Option<&RingPosition>) {
@@ -183,7 +210,9 @@ pub(crate) fn decode(
     let mut reader = Reader::new(bytes);
     let (command, bytes_max, places, core) = command(&mut reader, partitioner).ok_or(ReadError::Malformed)?;
     let selection = selection(&mut reader, partitioner).ok_or(ReadError::Malformed)?;
-    let conditions = conditions(&mut reader).ok_or(ReadError::Malformed)?;
+    let flags = reader.u8().filter(|flags| flags & !(CONDITIONS | SUB_PARTITIONS) == 0).ok_or(ReadError::Malformed)?;
+    let conditions = conditions(&mut reader, flags & CONDITIONS != 0).ok_or(ReadError::Malformed)?;
+    let visible = visible(&mut reader, flags & SUB_PARTITIONS != 0).ok_or(ReadError::Malformed)?;
     let index = index(&mut reader).filter(|_| reader.is_empty()).ok_or(ReadError::Malformed)?;
     let place = |id: ColumnId| table.columns.iter().position(|column| column.id == id);
     if selection.iter().filter_map(Selector::column).any(|column| place(column).is_none()) {
@@ -196,6 +225,10 @@ pub(crate) fn decode(
             let placed: Option<Vec<Condition>> = placed.collect();
             Some(Arc::new(RowFilter::new(table.clone(), placed.ok_or(ReadError::UnknownColumn)?)))
         }
+    };
+    let filter = match visible {
+        None => filter,
+        Some(visible) => Some(RowFilter::within(filter, table, visible)),
     };
     Ok((ReadRequest { command, selection, filter, index, bytes_max, places }, core))
 }
@@ -288,12 +321,24 @@ fn selection(reader: &mut Reader<'_>, partitioner: Partitioner) -> Option<Arc<[S
 /// The conditions of a filter, if there is one.
 type Conditions = Option<Vec<(ColumnId, Test)>>;
 
-fn conditions(reader: &mut Reader<'_>) -> Option<Conditions> {
-    if !reader.flag()? {
+fn conditions(reader: &mut Reader<'_>, has_some: bool) -> Option<Conditions> {
+    if !has_some {
         return Some(None);
     }
     let conditions = (0..reader.count(3)?).map(|_| Some((ColumnId(reader.u16()?), test(reader)?)));
     conditions.collect::<Option<Vec<_>>>().map(Some)
+}
+
+fn visible(reader: &mut Reader<'_>, has_some: bool) -> Option<Option<VisiblePlaces>> {
+    if !has_some {
+        return Some(None);
+    }
+    let places = |reader: &mut Reader<'_>| Some(Places { first: reader.u16()?, shards: reader.u16()? });
+    let all = places(reader)?;
+    let count = reader.count(8 + 2 + 4)?;
+    let key = |_| Some((reader.i64()?, (reader.short_bytes()?.to_vec(), places(reader)?)));
+    let keys = (0..count).map(key).collect::<Option<BTreeMap<_, _>>>()?;
+    Some(Some(VisiblePlaces { all, keys }))
 }
 
 fn test(reader: &mut Reader<'_>) -> Option<Test> {

@@ -1,4 +1,5 @@
-//! Conditions that a row must meet to count (ALLOW FILTERING), with their values.
+//! Conditions that a row must meet to count (ALLOW FILTERING), with their values; and, in scans of tables whose rows
+//! have moved to more sub-partitions, the sub-partitions in which a row must be.
 //!
 //! 1. The coordinating core evaluates the conditions' terms once per request (`execute::values::filtering`).
 //! 2. The owning core tests every live row of its slices; a row that does not meet all conditions is rejected and
@@ -6,6 +7,7 @@
 //!
 //! Invariants: a column without a value meets no condition; testing a row allocates nothing.
 
+use cluster::sub_partitions::VisiblePlaces;
 use cql::plan::{Comparison, IndexUse};
 use model::counter::CounterContext;
 use model::query::LiveRow;
@@ -20,6 +22,8 @@ use std::sync::Arc;
 pub struct RowFilter {
     table: Arc<Table>,
     conditions: Vec<Condition>,
+    /// The sub-partitions that are read; `None` for all.
+    visible: Option<VisiblePlaces>,
 }
 
 /// One condition.
@@ -43,7 +47,23 @@ pub(crate) enum Test {
 impl RowFilter {
     /// A filter of these conditions on the rows of `table`.
     pub(crate) fn new(table: Arc<Table>, conditions: Vec<Condition>) -> RowFilter {
-        RowFilter { table, conditions }
+        RowFilter { table, conditions, visible: None }
+    }
+
+    /// The same filter, which nobody else has yet, if there is one, of rows in these sub-partitions.
+    pub(crate) fn within(filter: Option<Arc<RowFilter>>, table: &Arc<Table>, visible: VisiblePlaces) -> Arc<RowFilter> {
+        let conditions = filter.and_then(Arc::into_inner).map_or_else(Vec::new, |filter| filter.conditions);
+        Arc::new(RowFilter { table: table.clone(), conditions, visible: Some(visible) })
+    }
+
+    /// The sub-partitions that are read; `None` for all.
+    pub(crate) fn visible(&self) -> Option<&VisiblePlaces> {
+        self.visible.as_ref()
+    }
+
+    /// Whether values of rows decide.
+    pub(crate) fn has_conditions(&self) -> bool {
+        !self.conditions.is_empty()
     }
 
     /// What is asked of which column.
@@ -67,6 +87,9 @@ impl RowFilter {
 
     /// Whether a row meets all conditions; `now` in seconds since 1970.
     pub(crate) fn holds(&self, row: &LiveRow<'_>, now: i64) -> bool {
+        if self.visible.as_ref().is_some_and(|visible| !visible.has(&self.table, row.key)) {
+            return false;
+        }
         self.conditions.iter().all(|condition| {
             let Some(column) = self.table.columns.get(condition.column) else { return false };
             let cells = match column.kind {

@@ -21,7 +21,7 @@ use uuid::Uuid;
 pub(crate) struct PlacementRegistry {
     dynamic_snitch: Option<DynamicSnitch>,
     placement: RefCell<Rc<Placement>>,
-    /// What changes by the operations under way, and the tablets.
+    /// What changes by the operations under way, the tablets and the sub-partitions.
     changes: RefCell<RingChanges>,
     older: OlderTopologies,
     /// The host ids of the nodes that are believed to be alive, as last announced.
@@ -79,8 +79,8 @@ impl PlacementRegistry {
     /// Places the tables of `schema`.
     pub(crate) fn replace_schema(&self, schema: &Schema) {
         let topology = self.topology();
-        let RingChanges { replication_before, tablets, .. } = &*self.changes.borrow();
-        self.placement.replace(Rc::new(Placement::changing(topology, schema, replication_before, tablets)));
+        let placement = self.changes.borrow().placement(topology, schema);
+        self.placement.replace(Rc::new(placement));
     }
 
     /// Places the tables of `schema` on other nodes, by `changes` too. Those that were last announced as alive are
@@ -93,8 +93,7 @@ impl PlacementRegistry {
         self.older.add(&self.topology(), runtime::now());
         self.dynamic_snitch.into_iter().for_each(|options| topology.measure_latencies(options));
         topology.set_live(|node| self.is_live(node.host_id));
-        let RingChanges { replication_before, tablets, .. } = changes;
-        self.placement.replace(Rc::new(Placement::changing(Rc::new(topology), schema, replication_before, tablets)));
+        self.placement.replace(Rc::new(changes.placement(Rc::new(topology), schema)));
         self.changes.replace(changes.clone());
         self.replaced.notify();
     }

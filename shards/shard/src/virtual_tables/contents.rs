@@ -4,7 +4,10 @@
 //! storage-attached indexes, caches of permissions, and the log as a table (which Cassandra fills only
 //! if its logging is configured so). Caches have rows of zeros.
 
-use super::{VirtualRows, alerts, damaged, gossip, hints, links, pools, repairs, streams, tables, tablets, throughput};
+use super::{
+    VirtualRows, alerts, damaged, gossip, hints, links, pools, repairs, streams, sub_partitions, tables, tablets,
+    throughput,
+};
 use crate::messages::admin::{TableAnswer, TableVerb};
 use crate::operations::compaction_history::name_of;
 use crate::ports::Client;
@@ -91,6 +94,7 @@ pub(super) async fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) -> Result<()
         ("system_views", "alerts") => alerts::fill(shard, rows).await?,
         ("system_views", "hot_partitions") => throughput::fill_hot(shard, rows).await?,
         ("system_views", "physical_partitions") => tablets::fill_physical(shard, rows).await?,
+        ("system_views", "sub_partitions") => sub_partitions::fill(shard, rows),
         ("system_views", "tablets") => tablets::fill(shard, rows).await?,
         ("system_views", "throughput") => throughput::fill(shard, rows).await?,
         ("system_views", name) if name.starts_with("repair") => repairs::fill(shard, name, rows),

@@ -18,6 +18,7 @@ mod pools;
 mod repairs;
 pub(crate) mod settings;
 mod streams;
+mod sub_partitions;
 mod tables;
 mod tablets;
 mod throughput;

@@ -19,6 +19,7 @@
 pub(crate) mod finishing;
 pub(crate) mod proposer;
 mod replicated;
+mod twin;
 
 use super::row_source::RowSource;
 use super::too_many_calls;
@@ -157,7 +158,8 @@ async fn round(
         _ => Scope::Global,
     };
     let first = ballot(&shard, scope, None);
-    let in_steps = runtime::fault::buggify("paxos in steps");
+    // What is committed elsewhere too must be decided before it is committed there.
+    let in_steps = twin::has_one(&shard, &table, &request.key) || runtime::fault::buggify("paxos in steps");
     let (mut proposer, mut command) = match in_steps {
         true => Proposer::<Update>::begin(plan.quorum().clone(), plan.commits_needed(), first),
         false => Proposer::alone(first),
@@ -212,7 +214,13 @@ async fn round(
                 if own {
                     progress.set(Some(CasProgress::Committing));
                 }
-                match acceptor.commit(&proposal).await {
+                let place = (&table, &request.key[..]);
+                let elsewhere = twin::commit(&shard, place, &proposal, plan.serial(), request.timeout).await;
+                let committed = match elsewhere {
+                    Ok(()) => acceptor.commit(&proposal).await,
+                    Err(failure) => Err(failure),
+                };
+                match committed {
                     Ok(()) => proposer.committed(0, proposal.ballot),
                     Err(failure) => {
                         tracing::warn!(%failure, "a decided change waits for the next round of its partition");

@@ -21,7 +21,7 @@
 //! alive, did not answer or failed counts as lost for the step.
 
 use super::proposer::{Command, Proposer, RoundEnd};
-use super::{Decide, accept, ballot};
+use super::{Decide, accept, ballot, twin};
 use crate::coordinator::remote::{Asked, REQUEST_BYTES, failure_of, paxos_answer};
 use crate::coordinator::replication;
 use crate::coordinator::row_source::{Fastest, RowSource};
@@ -134,6 +134,12 @@ pub(super) async fn decide(
         match ended {
             Some(Ok(Decided::Done(decision))) => return Ok(decision),
             Some(Ok(Decided::Change(decision, proposal))) => {
+                let place = (&request.table, &request.key[..]);
+                let committed = twin::commit(shard, place, &proposal, request.plan.serial(), left()).await;
+                if committed.is_err() {
+                    // The next round of the partition commits it.
+                    return Err(request.plan.expired(CasProgress::Committing, 0, contentions));
+                }
                 let committing = replication::commit(shard, &request, &key, proposal, contentions, left());
                 return Box::pin(committing).await.map(|()| decision);
             }
@@ -161,6 +167,8 @@ struct Rounds<'r> {
     deadline: Instant,
     scope: Scope,
     proposer: Proposer<Update>,
+    /// Whether the only replica commits what it accepts in one step.
+    settles: bool,
     /// The first command of the proposer.
     first: Option<Command<Update>>,
     step: StepUnderWay,
@@ -186,9 +194,10 @@ impl<'r> Rounds<'r> {
             _ => Scope::Global,
         };
         let ballot = ballot(shard, scope, None);
-        let (proposer, first) = match request.plan.replicas() {
-            1 => Proposer::alone(ballot),
-            _ => Proposer::begin(request.plan.quorum().clone(), request.plan.commits_needed(), ballot),
+        let settles = request.plan.replicas() == 1 && !twin::has_one(shard, &request.table, &request.key);
+        let (proposer, first) = match settles {
+            true => Proposer::alone(ballot),
+            false => Proposer::begin(request.plan.quorum().clone(), request.plan.commits_needed(), ballot),
         };
         Rounds {
             shard,
@@ -198,6 +207,7 @@ impl<'r> Rounds<'r> {
             deadline,
             scope,
             proposer,
+            settles,
             first: Some(first),
             step: StepUnderWay::new(ballot),
             promised: Default::default(),
@@ -250,9 +260,9 @@ impl<'r> Rounds<'r> {
                         self.progress = CasProgress::Proposing;
                     }
                     let ballot = proposal.ballot;
-                    let step = match plan.replicas() {
-                        1 => PaxosStep::Settle(proposal),
-                        _ => PaxosStep::Accept(proposal),
+                    let step = match self.settles {
+                        true => PaxosStep::Settle(proposal),
+                        false => PaxosStep::Accept(proposal),
                     };
                     self.ask_all(ballot, &step);
                     None
@@ -260,6 +270,9 @@ impl<'r> Rounds<'r> {
                 Command::Commit { proposal, .. } if own => return Ok(Decided::Change(decided, proposal)),
                 Command::Commit { proposal, to } => {
                     self.promised = Default::default();
+                    let (place, left) =
+                        ((&self.request.table, &self.request.key[..]), self.deadline.since(runtime::now()));
+                    twin::commit(self.shard, place, &proposal, plan.serial(), left).await?;
                     self.ask(proposal.ballot, &PaxosStep::Commit(proposal), &to);
                     None
                 }

@@ -28,7 +28,7 @@ impl<'a> Changes<'a> {
         source: &'a RowSource,
     ) -> Changes<'a> {
         let when = WriteTimes::of_ballot(timestamp, request.now_in_seconds);
-        Changes { shard, request, source, when, mutations: Mutations::of_batch() }
+        Changes { shard, request, source, when, mutations: Mutations::of_partition(&request.key) }
     }
 
     /// Adds what a statement changes. `existing` is as for [`sums::summed`].

@@ -12,6 +12,7 @@ pub(crate) mod decision;
 mod sums;
 
 use crate::coordinator::cas::{self, finishing};
+use crate::coordinator::sub_partitions::{is_closed, key_places, wait_until_open};
 use crate::coordinator::throttle::{Bill, admit_decision};
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
@@ -25,7 +26,7 @@ use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cluster::consistency::check_conditional;
 use cluster::placement::TablePlacement;
-use cluster::plan::CasPlan;
+use cluster::plan::{CasPlan, CasProgress};
 use cql::plan::{Batch, Choice, Modify, ModifyKind, Term, Value};
 use model::mutation::Clustering;
 use model::{Column, ColumnId, ColumnSpec, Consistency, CqlType, DecoratedKey, Failure, QueryParameters, Table};
@@ -43,6 +44,7 @@ pub(crate) async fn modify(
     bill: Option<&Rc<Bill>>,
 ) -> Result<Rows, Failure> {
     let timeout = timeout_of(shard, &statement.prepared, values, shard.request_timeouts().write)?;
+    wait_until_open(shard, &modify.table, timeout).await?;
     let part = part(shard, modify, values)?;
     let key = only_key(shard, &part, Alone::Yes)?;
     check_row(shard, &part)?;
@@ -81,6 +83,7 @@ pub(crate) async fn several(
         return Ok(Answer { response: Response::Void, warnings: Vec::new(), charge: None, tablet: None });
     };
     let table = &first.table;
+    wait_until_open(shard, table, timeout).await?;
     if statements.iter().any(|(modify, _)| modify.table.id != table.id) {
         return Err(Failure::invalid("Batch with conditions cannot span multiple tables"));
     }
@@ -149,6 +152,9 @@ async fn decide(
         decision::check(shard, table, &parts)?;
     }
     let plan = plan?;
+    if is_closed(&placement) {
+        return Err(plan.expired(CasProgress::Preparing, 0, 0));
+    }
     if let Some(bill) = bill {
         let bytes = parts.iter().map(ConditionalStatement::bytes).sum();
         let token = shard.partitioner().token(&key);
@@ -272,7 +278,8 @@ fn stored_key(shard: &Shard, part: &ConditionalStatement, key: Vec<u8>) -> Resul
         true => named_row(shard, &part.modify, &Values::in_order(&bound))?,
         false => None,
     };
-    let place = row.and_then(|row| sharding.shard_of_row(Clustering(&row)));
+    let places = key_places(&*shard.placement_of(table)?, sharding, &key).read;
+    let place = row.and_then(|row| sharding.by.number_of_row(Clustering(&row), places));
     place.map(|place| table.stored_key(&key, place)).ok_or_else(|| {
         Failure::invalid(format!(
             "Statements that are decided with a condition must name a whole row of table {}, which has write_sharding",

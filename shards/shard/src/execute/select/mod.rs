@@ -10,7 +10,7 @@ mod target;
 
 use crate::coordinator::aggregates::{Aggregated, aggregate};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
-use crate::coordinator::sub_partitions::SubPartitions;
+use crate::coordinator::sub_partitions::{SubPartitions, check_moved, is_closed, wait_until_open};
 use crate::coordinator::throttle::{Bill, admit_read};
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
@@ -62,6 +62,9 @@ pub(crate) async fn select(
     };
     let timeout = timeout_of(shard, &statement.prepared, values, timeout)?;
     check_read(parameters.consistency)?;
+    if parameters.consistency.is_serial() && select.table.write_sharding().is_some() {
+        Box::pin(wait_until_open(shard, &select.table, timeout)).await?;
+    }
     let placement = shard.placement_of(&select.table)?;
     let consistency = match select.table.is_virtual() {
         // What this node computes needs no other.
@@ -71,8 +74,8 @@ pub(crate) async fn select(
     let terms = AckTerms { consistency, timeout };
     let limit = limit_of(shard, select.limit.as_ref(), values)?;
     let per_partition = limit_of(shard, select.per_partition_limit.as_ref(), values)?;
-    let filter = row_filter(shard, &select.table, &select.filter, values)?;
-    let mut target = target_of(shard, select, values)?;
+    let mut filter = row_filter(shard, &select.table, &select.filter, values)?;
+    let mut target = target_of(shard, select, &placement, values)?;
     if let Target::Keys(keys) = &target
         && let [key] = &**keys
         && placement.shard_of(placement.keyspace().topology().here(), key.token) == shard.id().0
@@ -105,6 +108,10 @@ pub(crate) async fn select(
         ));
     }
     if reads && terms.consistency.is_serial() && may_be_conditional(select) && !named.is_empty() {
+        if is_closed(&placement) {
+            // Not in time: what is decided where rows are going to be would be missed.
+            return Err(Failure::overloaded("Rows of the table move to more sub-partitions; read them again"));
+        }
         let stored = stored_row_keys(select, &target)?;
         let keys = if stored.is_empty() { named } else { &stored };
         // A paged read visits one partition after another, and an aggregating one pages internally.
@@ -118,13 +125,19 @@ pub(crate) async fn select(
     // A limit counts groups if rows are grouped, and the owning cores know nothing of groups.
     let grouped = select.projection.as_ref().is_some_and(|projection| projection.grouped);
     let has_statics = select.table.static_len > 0;
+    let index = lookup_of(select, filter.as_deref())?;
+    if let (Target::Range(_), Some(map)) = (&target, placement.sub_partitions())
+        && let Some(visible) = map.visible()
+    {
+        filter = Some(RowFilter::within(filter, &select.table, visible));
+    }
     let mut plan = ReadPlan {
         table: select.table.clone(),
         placement,
         selection: statement.selection.clone(),
         row_columns: statement.row_columns.clone(),
         slices,
-        index: lookup_of(select, filter.as_deref())?,
+        index,
         filter,
         per_partition_max: match select.distinct {
             true => 1,
@@ -152,7 +165,11 @@ pub(crate) async fn select(
         };
         Box::pin(admit_read(shard, bill, &plan, keys)).await?;
     }
-    let result = answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
+    let mut result =
+        answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
+    if select.table.write_sharding().is_some() && result.is_ok() {
+        result = check_moved(shard, &select.table, &plan.placement).and(result);
+    }
     if let Some(bill) = bill {
         bill.end_read(&plan, result.as_ref().map_or(0, |rows| rows.block.bytes.len()));
     }
@@ -196,6 +213,7 @@ async fn answer(
 ) -> Result<Rows, Failure> {
     let target = if plan.slices.is_empty() { Target::Nothing } else { target };
     let page_rows = page_rows(parameters);
+    let fingerprint = fingerprint_of(statement, plan, &target);
     let several = is_sorted_over_keys(select);
     if select.aggregate {
         let block = Box::pin(aggregated(shard, plan, &target)).await?;
@@ -203,7 +221,7 @@ async fn answer(
     }
 
     if let Some(projection) = select.projection.as_ref().filter(|projection| projection.grouped) {
-        let (resume, remaining) = resume_of(shard.partitioner(), statement, parameters, limit)?;
+        let (resume, remaining) = resume_of(shard.partitioner(), fingerprint, parameters, limit)?;
         let selected = plan.selection.len();
         let mut limits = GroupLimits { page: page_rows.unwrap_or(u64::MAX).min(remaining), per_partition, selected };
         if several && !projection.group_by.is_empty() {
@@ -216,8 +234,7 @@ async fn answer(
         let page = Box::pin(groups(shard, projection, plan, target, resume, limits, values)).await?;
         let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
         let stopped_at = page.stopped_at.filter(|_| remaining > 0);
-        let state =
-            stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
+        let state = stopped_at.map(|resume| PagingState { fingerprint, remaining, resume }.encode());
         return Ok(rows(statement, page.block, state));
     }
 
@@ -230,7 +247,7 @@ async fn answer(
         return Ok(rows(statement, projected(shard, select, block, values)?, None));
     }
 
-    let (resume, remaining) = resume_of(shard.partitioner(), statement, parameters, limit)?;
+    let (resume, remaining) = resume_of(shard.partitioner(), fingerprint, parameters, limit)?;
     let limits = PageLimits {
         rows_max: page_rows.unwrap_or(u64::MAX).min(remaining),
         bytes_max: page_rows.map(|_| PAGE_BYTES_MAX),
@@ -239,7 +256,7 @@ async fn answer(
     let remaining = if limit == u64::MAX { u64::MAX } else { remaining - u64::from(page.block.rows) };
     // LIMIT spans pages: after its last row there is no next page.
     let stopped_at = page.stopped_at.filter(|_| page_rows.is_some() && remaining > 0);
-    let state = stopped_at.map(|resume| PagingState { fingerprint: statement.fingerprint, remaining, resume }.encode());
+    let state = stopped_at.map(|resume| PagingState { fingerprint, remaining, resume }.encode());
     Ok(rows(statement, projected(shard, select, page.block, values)?, state))
 }
 
@@ -266,15 +283,25 @@ fn page_rows(parameters: &QueryParameters<'_>) -> Option<u64> {
     parameters.page_size.and_then(|rows| u64::try_from(rows).ok()).filter(|&rows| rows > 0)
 }
 
+/// What a paging state must be for. Pages of a scan from before rows of the table were found elsewhere and from after
+/// it would have some rows twice and others not at all.
+fn fingerprint_of(statement: &Statement, plan: &ReadPlan, target: &Target) -> u64 {
+    let switched = match target {
+        Target::Range(_) => plan.placement.sub_partitions().map_or(0, |map| map.switched),
+        Target::Keys(_) | Target::Spread(_) | Target::Nothing => 0,
+    };
+    statement.fingerprint.wrapping_add(switched)
+}
+
 /// Where a request continues, and how many rows LIMIT still allows.
 fn resume_of(
     partitioner: Partitioner,
-    statement: &Statement,
+    fingerprint: u64,
     parameters: &QueryParameters<'_>,
     limit: u64,
 ) -> Result<(Option<Resume>, u64), Failure> {
     let Some(bytes) = parameters.paging_state else { return Ok((None, limit)) };
-    let state = PagingState::decode(partitioner, bytes, statement.fingerprint)?;
+    let state = PagingState::decode(partitioner, bytes, fingerprint)?;
     Ok((Some(state.resume), state.remaining.min(limit)))
 }
 
@@ -384,9 +411,9 @@ fn count_rows(counted: &[Selector], block: &RowBlock, counts: &mut [u64], first:
 /// The stored keys of what a read at SERIAL or LOCAL_SERIAL names of a table with write sharding; none of other tables.
 fn stored_row_keys(select: &Select, target: &Target) -> Result<Vec<DecoratedKey>, Failure> {
     let Target::Spread(of) = target else { return Ok(Vec::new()) };
-    match of.shards.len() {
-        1 => Ok(of.stored(&select.table).collect()),
-        _ => Err(Failure::invalid(format!(
+    match of.is_one_of_each() {
+        true => Ok(of.stored(&select.table).collect()),
+        false => Err(Failure::invalid(format!(
             "SERIAL/LOCAL_SERIAL consistency may only be requested for rows of one sub-partition: table {} has \
              write_sharding, so restrict the columns by which it is sharded",
             select.table.full_name()
@@ -425,10 +452,8 @@ fn slices_of(
     }
     match Bounds::of(shard, &select.table, restriction, values, NullBound::SortsFirst)? {
         Some(bounds) => {
-            if let (Target::Spread(of), Some(sharding)) = (target, select.table.write_sharding())
-                && let Some(shards) = bounds.sub_partitions(sharding)
-            {
-                of.shards = shards;
+            if let (Target::Spread(of), Some(sharding)) = (target, select.table.write_sharding()) {
+                of.restrict(|places| bounds.sub_partitions(sharding, places));
             }
             Ok((bounds.slices(&select.table), bounds.ends_at_null()))
         }

@@ -121,8 +121,8 @@ async fn read(shard: &Shard, plan: &ReadPlan, keys: &[DecoratedKey], limit: u64)
 async fn read_spread(shard: &Shard, plan: &ReadPlan, of: &SubPartitions, limit: u64) -> Result<Vec<RowBlock>, Failure> {
     let mut blocks = Vec::new();
     let mut bytes = 0;
-    for key in &of.keys {
-        let one = SubPartitions { keys: vec![key.clone()], shards: of.shards.clone() };
+    for at in 0..of.keys.len() {
+        let one = of.only(at);
         let limits = PageLimits { rows_max: limit, bytes_max: None };
         let page = read_page(shard, plan, &one, None, limits).await?.unwrap_or_default();
         bytes += page.block.bytes.len();

@@ -7,6 +7,7 @@ use crate::execute::paging::invalid_state;
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
 use crate::shard_state::Shard;
+use cluster::placement::TablePlacement;
 use cql::plan::{PartitionRestriction, Select, Term, TokenBound, Value};
 use model::query::Resume;
 use model::token::{RingPosition, RingToken, TokenRange};
@@ -85,9 +86,12 @@ async fn page_of_spread(
     limits: PageLimits,
 ) -> Result<Page, Failure> {
     let table = &plan.table;
-    if let [only] = of.shards.as_slice() {
+    if of.is_one_of_each() {
         // One partition for each key, as in other tables.
-        let resume = resume.map(|resume| sub_partitions::within(table, &resume, *only));
+        let resume = match resume {
+            None => None,
+            Some(resume) => Some(of.within_only(table, &resume).ok_or_else(invalid_state)?),
+        };
         let mut page = page_of_keys(shard, plan, of.stored(table).collect(), resume, limits).await?;
         page.stopped_at = page.stopped_at.map(|resume| sub_partitions::of_logical_key(table, resume));
         return Ok(page);
@@ -102,7 +106,12 @@ fn in_range(range: &TokenRange, key: &DecoratedKey) -> bool {
 }
 
 /// Evaluates which partitions a SELECT visits.
-pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> Result<Target, Failure> {
+pub(super) fn target_of(
+    shard: &Shard,
+    select: &Select,
+    placement: &TablePlacement,
+    values: &Values<'_>,
+) -> Result<Target, Failure> {
     match &select.partitions {
         PartitionRestriction::Keys(choices) => {
             let keys = Keys::unchecked(shard, &select.table, choices, values)?;
@@ -116,9 +125,7 @@ pub(super) fn target_of(shard: &Shard, select: &Select, values: &Values<'_>) -> 
                 _ if keys.is_empty() => Target::Nothing,
                 None => Target::Keys(keys),
                 // Which of them, the clustering may tell.
-                Some(sharding) => {
-                    Target::Spread(SubPartitions { keys: keys.into_vec(), shards: sharding.all().collect() })
-                }
+                Some(sharding) => Target::Spread(SubPartitions::all(placement, sharding, keys.into_vec())),
             })
         }
         PartitionRestriction::Scan => Ok(Target::Range(TokenRange::FULL)),

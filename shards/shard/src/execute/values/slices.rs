@@ -13,7 +13,7 @@ use crate::shard_state::Shard;
 use cql::plan::{ClusteringRestriction, SliceBound, Tuple, Value};
 use model::comparable::{self, BoundSide};
 use model::query::Slice;
-use model::{Column, Failure, Table, WriteSharding, value};
+use model::{Column, Failure, Places, Table, WriteSharding, value};
 use std::borrow::Cow;
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -112,13 +112,15 @@ impl<'a> Bounds<'a> {
         self.ends_at_null
     }
 
-    /// The sub-partitions that the rows may be in, ascending; `None` if the values of the first columns do not tell.
-    pub(crate) fn sub_partitions(&self, sharding: &WriteSharding) -> Option<Vec<u16>> {
-        let shards = self.prefixes.iter().map(|prefix| sharding.shard_of(prefix.iter().map(|value| &**value)));
-        let mut shards = shards.collect::<Option<Vec<u16>>>()?;
-        shards.sort_unstable();
-        shards.dedup();
-        Some(shards)
+    /// The numbers of the sub-partitions, among `places`, that the rows may be in, ascending; `None` if the values of
+    /// the first columns do not tell.
+    pub(crate) fn sub_partitions(&self, sharding: &WriteSharding, places: Places) -> Option<Vec<u16>> {
+        let by = &sharding.by;
+        let numbers = self.prefixes.iter().map(|prefix| by.number_of(prefix.iter().map(|value| &**value), places));
+        let mut numbers = numbers.collect::<Option<Vec<u16>>>()?;
+        numbers.sort_unstable();
+        numbers.dedup();
+        Some(numbers)
     }
 
     /// The slices, in the table's order.

@@ -6,6 +6,7 @@
 use super::batch_locks::{Later, Tickets, lock_and_build, unlock};
 use super::list_changes;
 use crate::coordinator::batch_log::write_logged;
+use crate::coordinator::sub_partitions::pin;
 use crate::coordinator::throttle::{Bill, admit_write};
 use crate::coordinator::write::{PlannedWrite, plan, write};
 use crate::execute::values::binding::{Values, wrong_count_in_batch};
@@ -22,6 +23,7 @@ use crate::request::{AckTerms, Answer, Response, Session};
 use crate::shard_state::Shard;
 use crate::statements::Statement;
 use cluster::consistency::{check_batch, check_reading_write};
+use cluster::placement::TablePlacement;
 use cluster::plan::WriteType;
 use cql::java_order::{in_hash_order, string_hash};
 use cql::plan::{Batch, Modify, Plan, check_kinds, check_virtual};
@@ -202,6 +204,7 @@ pub(super) async fn write_together(
         tables: Vec::new(),
         bill: bill.cloned(),
         readings: 0,
+        pinned: Vec::new(),
     };
     building.write(shard, terms.timeout).await.map(|_| ())
 }
@@ -219,6 +222,8 @@ struct Building {
     bill: Option<Rc<Bill>>,
     /// How many partitions were read.
     readings: u64,
+    /// See [`pin`].
+    pinned: Vec<Rc<TablePlacement>>,
 }
 
 impl Building {
@@ -231,6 +236,7 @@ impl Building {
             tables: Vec::new(),
             bill,
             readings: 0,
+            pinned: Vec::new(),
         }
     }
 
@@ -248,6 +254,7 @@ impl Building {
         let name = modify.table.full_name();
         if !self.tables.contains(&name) {
             self.tables.push(name);
+            self.pinned.extend(pin(shard, &modify.table)?);
         }
         let when = match &modify.timestamp {
             Some(_) => WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?,
@@ -325,7 +332,7 @@ impl Building {
 
     /// Writes the mutations.
     async fn send(self, shard: &Shard, timeout: Duration) -> Result<Answer, Failure> {
-        let Building { kind, mutations, later: _, level, tables, bill, readings } = self;
+        let Building { kind, mutations, later: _, level, tables, bill, readings, pinned: _pinned } = self;
         let (partitions, bytes) = (mutations.partitions(), mutations.bytes());
         let mut warnings = Vec::new();
         let BatchThresholds { bytes_warn, bytes_max, unlogged_partitions_warn } = shard.config().batches;

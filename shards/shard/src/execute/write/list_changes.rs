@@ -6,6 +6,7 @@
 //! lists are read at the level of the write and the mutation is built here without a lock, as in Cassandra.
 
 use crate::coordinator::row_source::RowSource;
+use crate::coordinator::sub_partitions::key_places;
 use crate::coordinator::write::Routed;
 use crate::execute::values::binding::Values;
 use crate::execute::values::keys::Keys;
@@ -27,14 +28,24 @@ pub(super) fn keys_of<'a>(shard: &Shard, modify: &'a Modify, values: &'a Values<
     let table = &*modify.table;
     let keys = Keys::of(shard, table, &modify.keys, values)?;
     let Some(sharding) = table.write_sharding() else { return Ok(keys) };
-    let parts = spread(sharding, &Change::rows(shard, modify, values)?, modify.kind, runtime::rng::below);
-    let stored = keys.iter().flat_map(|key| parts.iter().map(|part| table.stored_key(key, part.shard)));
-    let mut stored: Vec<Vec<u8>> = stored.collect();
-    check_count(table, stored.len())?;
+    let (placement, rows) = (shard.placement_of(table)?, Change::rows(shard, modify, values)?);
+    let mut stored: Vec<Vec<u8>> = Vec::new();
+    for key in keys.iter() {
+        let places = key_places(&placement, sharding, key);
+        let parts = spread(&sharding.by, places, &rows, modify.kind, runtime::rng::below);
+        stored.extend(parts.iter().map(|part| table.stored_key(key, part.shard)));
+        check_count(table, stored.len())?;
+    }
     Ok(match stored.len() {
         1 => Keys::One(stored.swap_remove(0).into()),
         _ => Keys::Many(stored),
     })
+}
+
+/// Whether the rows of a stored partition move: then what is changed there has to be changed elsewhere too.
+pub(super) fn is_moving(shard: &Shard, table: &Table, key: &[u8]) -> Result<bool, Failure> {
+    let Some((sharding, (logical, _))) = table.write_sharding().zip(table.logical_key(key)) else { return Ok(false) };
+    Ok(key_places(&*shard.placement_of(table)?, sharding, logical).twin.is_some())
 }
 
 impl ListChange {
@@ -61,11 +72,26 @@ impl ListChange {
     fn rows(&self, shard: &Shard, values: &Values<'_>) -> Result<Rows, Failure> {
         let table = self.table();
         let mut rows = Change::rows(shard, &self.modify, values)?;
-        if let (Some(sharding), Rows::These(rows)) = (table.write_sharding(), &mut rows) {
-            let own = table.logical_key(&self.key).map(|(_, own)| own);
-            rows.retain(|row| sharding.shard_of_row(Clustering(row)) == own);
+        if let (Some(sharding), Rows::These(rows)) = (table.write_sharding(), &mut rows)
+            && let Some((logical, own)) = table.logical_key(&self.key)
+        {
+            let places = key_places(&*shard.placement_of(table)?, sharding, logical).with(own);
+            let places = places.ok_or_else(|| Failure::overloaded("The rows that are changed have moved meanwhile"))?;
+            rows.retain(|row| sharding.by.number_of_row(Clustering(row), places) == Some(own));
         }
         Ok(rows)
+    }
+
+    /// The stored key in which a row of the partition is going to be, or was, while rows move.
+    fn twin_of(&self, shard: &Shard, row: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        let table = self.table();
+        let Some((sharding, (logical, own))) = table.write_sharding().zip(table.logical_key(&self.key)) else {
+            return Ok(None);
+        };
+        let places = key_places(&*shard.placement_of(table)?, sharding, logical);
+        let twin = places.twin.map(|twin| if twin.has(own) { places.read } else { twin });
+        let number = twin.and_then(|twin| sharding.by.number_of_row(Clustering(row), twin));
+        Ok(number.map(|number| table.stored_key(logical, number)))
     }
 
     /// What must be read before [`ListChange::build`].
@@ -101,7 +127,7 @@ impl ListChange {
         let table = &modify.table;
         let bound = self.bound();
         let values = Values::in_order(&bound);
-        let none = Lists::new();
+        let (none, is_decided) = (Lists::new(), mutations.is_of_partition());
         let lists = |row: Option<&Vec<u8>>| found.get(&(table.id, key.clone(), row.cloned())).unwrap_or(&none);
         let group = mutations.group(shard, table, key, 0);
         let rows = if modify.rows { self.rows(shard, &values)? } else { Rows::None };
@@ -133,8 +159,15 @@ impl ListChange {
                 statics.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
             });
         }
-        for (row, cells) in changed.iter().filter(|(_, cells)| !cells.is_empty()) {
+        let changed = || changed.iter().filter(|(_, cells)| !cells.is_empty());
+        for (row, cells) in changed() {
             group.table(table.id).row(Clustering(row), |out| {
+                cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
+            });
+        }
+        for (row, cells) in changed().filter(|_| !is_decided) {
+            let Some(twin) = self.twin_of(shard, row)? else { break };
+            mutations.group(shard, table, &twin, 0).table(table.id).row(Clustering(row), |out| {
                 cells.write(&mut RowBuilder::new(out, None, Deletion::LIVE), *when, ttl);
             });
         }

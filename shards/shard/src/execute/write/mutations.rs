@@ -6,6 +6,7 @@
 
 use super::cells::Cells;
 use super::sub_partitions::{check_count, spread};
+use crate::coordinator::sub_partitions::key_places;
 use crate::coordinator::write::Routed;
 use crate::execute::values::binding::Values;
 use crate::execute::values::json;
@@ -15,6 +16,7 @@ use crate::messages::data::{Lists, WriteTimes};
 use crate::replica;
 use crate::shard_state::Shard;
 use crate::virtual_tables::{self, VirtualChange};
+use cluster::sub_partitions::KeyPlaces;
 use cql::plan::{Modify, ModifyKind, Value, ttl_of};
 use engine::index::{TooLong, too_long};
 use model::key::KEY_BYTES_MAX;
@@ -34,6 +36,8 @@ pub(crate) struct Mutations {
     /// For batches: indexes into `groups` by keyspace and key, and by the table if it has tablets. A single statement
     /// does not need them, as its keys differ.
     index: Option<HashMap<GroupKey, usize>>,
+    /// The only stored partition that is changed, for changes that are decided in one.
+    only: Option<Box<[u8]>>,
 }
 
 /// The mutation of one key under construction.
@@ -49,7 +53,18 @@ pub(super) struct Group {
 impl Mutations {
     /// Mutations of several statements.
     pub(crate) fn of_batch() -> Mutations {
-        Mutations { groups: Vec::new(), index: Some(HashMap::default()) }
+        Mutations { groups: Vec::new(), index: Some(HashMap::default()), only: None }
+    }
+
+    /// Mutations of several statements about one stored partition, in which they are decided: where else rows have to
+    /// be changed that move is a matter of whoever commits them.
+    pub(crate) fn of_partition(key: &[u8]) -> Mutations {
+        Mutations { only: Some(key.into()), ..Mutations::of_batch() }
+    }
+
+    /// Whether only one stored partition is changed.
+    pub(super) fn is_of_partition(&self) -> bool {
+        self.only.is_some()
     }
 
     /// Adds what a statement changes.
@@ -91,7 +106,8 @@ impl Mutations {
         Ok(())
     }
 
-    /// Adds a change of a table with write sharding to the sub-partitions that it concerns.
+    /// Adds a change of a table with write sharding to the sub-partitions that it concerns; while its rows move, to
+    /// those where they are and to those where they are going to be.
     fn add_spread(
         &mut self,
         shard: &Shard,
@@ -102,13 +118,24 @@ impl Mutations {
     ) -> Result<(), Failure> {
         let table = &*modify.table;
         let Some(sharding) = table.write_sharding() else { return Ok(()) };
+        let placement = shard.placement_of(table)?;
         let mut count = 0;
         for key in keys.iter() {
-            for part in spread(sharding, &change.rows, modify.kind, runtime::rng::below) {
-                count += 1;
-                check_count(table, count)?;
-                let stored = table.stored_key(key, part.shard);
-                self.add_to(shard, modify, &stored, 0, change, part.rows.as_deref(), when)?;
+            let mut places = key_places(&placement, sharding, key);
+            if let Some((_, number)) = self.only.as_deref().and_then(|only| table.logical_key(only)) {
+                let own = places.with(number).ok_or_else(|| Failure::overloaded("The row has moved meanwhile"))?;
+                places = KeyPlaces::settled(own);
+            }
+            let twin = places.twin.map(KeyPlaces::settled);
+            for (at, places) in [Some(places), twin].into_iter().flatten().enumerate() {
+                for part in spread(&sharding.by, places, &change.rows, modify.kind, runtime::rng::below) {
+                    if at == 0 {
+                        count += 1;
+                        check_count(table, count)?;
+                    }
+                    let stored = table.stored_key(key, part.shard);
+                    self.add_to(shard, modify, &stored, 0, change, part.rows.as_deref(), when)?;
+                }
             }
         }
         Ok(())

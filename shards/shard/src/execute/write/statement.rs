@@ -3,6 +3,7 @@
 use super::mutations::Mutations;
 use super::{batch, list_changes};
 use crate::coordinator::row_source::RowSource;
+use crate::coordinator::sub_partitions::pin;
 use crate::coordinator::throttle::{Bill, admit_decision, admit_write};
 use crate::coordinator::write::{plan, write};
 use crate::execute::values::binding::Values;
@@ -40,6 +41,7 @@ pub(crate) async fn modify(
     }
     let terms = AckTerms { consistency, timeout };
     let when = WriteTimes::of(shard, modify.timestamp.as_ref(), values, parameters)?;
+    let _pinned = pin(shard, &modify.table)?;
     if modify.reads() {
         return Box::pin(modify_reading(shard, modify, values, when, &terms, bill)).await;
     }
@@ -78,7 +80,7 @@ async fn modify_reading(
         admit_decision(shard, bill, &modify.table, at, bytes, terms.consistency, false).await?;
     }
     let Some(replica) = plan.replica() else { return Ok(()) };
-    if plan.only_here().is_none() {
+    if plan.only_here().is_none() || list_changes::is_moving(shard, &modify.table, &change.key)? {
         // Several nodes may change the list: as in Cassandra, nothing keeps them from reading the same version of it.
         let deadline = runtime::now().after(terms.timeout);
         let source = RowSource::AtLevel { level: terms.consistency, deadline };

@@ -5,9 +5,10 @@
 //! partitions, of ranges whose rows have no hashed value in common, and of rows that chance has placed.
 
 use super::mutations::Rows;
+use cluster::sub_partitions::KeyPlaces;
 use cql::plan::ModifyKind;
 use model::mutation::Clustering;
-use model::{Failure, Table, WriteSharding};
+use model::{Failure, ShardedBy, Table};
 
 /// Most sub-partitions that one statement changes: those of all its keys.
 pub(super) const CHANGED_MAX: usize = 5_000;
@@ -21,22 +22,24 @@ pub(super) struct SubChange {
     pub(super) rows: Option<Vec<usize>>,
 }
 
-/// What a change of `rows` makes in each sub-partition of a key, in ascending order. `random` gives a number below its
-/// argument.
+/// What a change of `rows` makes in each sub-partition of a key with these places, in ascending order. `random` gives a
+/// number below its argument.
 pub(super) fn spread(
-    sharding: &WriteSharding,
+    by: &ShardedBy,
+    places: KeyPlaces,
     rows: &Rows,
     kind: ModifyKind,
     mut random: impl FnMut(u64) -> u64,
 ) -> Vec<SubChange> {
     let everywhere = |rows: Option<Vec<usize>>| -> Vec<SubChange> {
-        sharding.all().map(|shard| SubChange { shard, rows: rows.clone() }).collect()
+        places.read.numbers().map(|shard| SubChange { shard, rows: rows.clone() }).collect()
     };
+    let of_range = |start, end| by.number_of_range(Clustering(start), Clustering(end), places.read);
     match rows {
         Rows::None => Vec::new(),
         Rows::Partition => everywhere(None),
         Rows::Ranges(ranges) => {
-            let found = ranges.iter().map(|[start, end]| shard_of_range(sharding, &start.0, &end.0));
+            let found = ranges.iter().map(|[start, end]| of_range(&start.0, &end.0));
             match found.collect::<Option<Vec<u16>>>().as_deref() {
                 // One of them, because a change makes all of its ranges wherever it is made.
                 Some([first, rest @ ..]) if rest.iter().all(|shard| shard == first) => {
@@ -49,9 +52,12 @@ pub(super) fn spread(
         Rows::These(rows) => {
             let mut placed: Vec<(u16, usize)> = Vec::with_capacity(rows.len());
             for (at, row) in rows.iter().enumerate() {
-                match sharding.shard_of_row(Clustering(row)) {
+                match by.number_of_row(Clustering(row), places.read) {
                     Some(shard) => placed.push((shard, at)),
-                    None if kind == ModifyKind::Insert => placed.push((random(sharding.shards.into()) as u16, at)),
+                    None if kind == ModifyKind::Insert => {
+                        let shards = places.inserted.shards.into();
+                        placed.push((places.inserted.first + random(shards) as u16, at));
+                    }
                     None => return everywhere(Some((0..rows.len()).collect())),
                 }
             }
@@ -60,13 +66,6 @@ pub(super) fn spread(
             groups.map(|of| SubChange { shard: of[0].0, rows: Some(of.iter().map(|(_, at)| *at).collect()) }).collect()
         }
     }
-}
-
-/// The sub-partition of all rows of a range, if both of its ends begin with the values that tell it.
-fn shard_of_range(sharding: &WriteSharding, start: &[u8], end: &[u8]) -> Option<u16> {
-    let common =
-        Clustering(start).components().zip(Clustering(end).components()).take_while(|(start, end)| start == end);
-    sharding.shard_of(common.map(|(value, _)| value))
 }
 
 /// Fails if a statement changes more than [`CHANGED_MAX`] sub-partitions.
@@ -84,7 +83,7 @@ pub(super) fn check_count(table: &Table, count: usize) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::ShardedBy;
+    use model::Places;
     use model::mutation::push_clustering;
 
     fn row(values: &[&str]) -> Vec<u8> {
@@ -94,7 +93,7 @@ mod tests {
     }
 
     fn spread_of(by: ShardedBy, rows: Rows, kind: ModifyKind) -> Vec<SubChange> {
-        spread(&WriteSharding { shards: 4, by }, &rows, kind, |below| below - 1)
+        spread(&by, KeyPlaces::settled(Places::created(4)), &rows, kind, |below| below - 1)
     }
 
     fn second() -> ShardedBy {
@@ -107,11 +106,11 @@ mod tests {
         let rows = || Rows::These(names.iter().map(|name| row(&["a", name])).collect());
         let found = spread_of(second(), rows(), ModifyKind::Update);
         assert!(found.len() > 1 && found.windows(2).all(|pair| pair[0].shard < pair[1].shard));
-        let option = WriteSharding { shards: 4, by: second() };
         let mut named: Vec<usize> = Vec::new();
         for SubChange { shard, rows } in &found {
             for at in rows.as_ref().expect("rows") {
-                assert_eq!(option.shard_of([&b"a"[..], names[*at].as_bytes()].into_iter()), Some(*shard));
+                let row = [&b"a"[..], names[*at].as_bytes()].into_iter();
+                assert_eq!(second().number_of(row, Places::created(4)), Some(*shard));
                 named.push(*at);
             }
         }
@@ -122,6 +121,11 @@ mod tests {
         assert_eq!(inserted, [SubChange { shard: 3, rows: Some(vec![0]) }]);
         let deleted = spread_of(ShardedBy::Random, Rows::These(vec![row(&["a", "b"])]), ModifyKind::Delete);
         assert_eq!(all(deleted), [0, 1, 2, 3]);
+        // While a table grows, rows are still inserted where all reads look.
+        let growing = KeyPlaces { inserted: Places::created(2), ..KeyPlaces::settled(Places::created(4)) };
+        let one = Rows::These(vec![row(&["a", "b"])]);
+        let changed = |kind| all(spread(&ShardedBy::Random, growing, &one, kind, |below| below - 1));
+        assert_eq!((changed(ModifyKind::Insert), changed(ModifyKind::Delete)), (vec![1], vec![0, 1, 2, 3]));
     }
 
     #[test]
