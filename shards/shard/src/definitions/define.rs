@@ -230,9 +230,8 @@ impl OwnChange {
 async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Proposed, Failure> {
     let own = Rc::new(OwnChange::default());
     let (before, step_after) = step.schemas();
-    let deadline = runtime::now().after(shard.timeouts().misc);
     if let Some(receivers) = command_of(shard, &step_after, &before, update.clone()).receivers()
-        && !shard.prepare_receivers(receivers, deadline).await
+        && !shard.prepare_receivers(receivers, runtime::now().after(shard.timeouts().misc)).await
     {
         return Err(Failure::server(
             "Nodes that are going to have replicas of the keyspace still remove what they have of ranges that they lost; \
@@ -242,6 +241,7 @@ async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Prop
     own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
     shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));
+    let deadline = runtime::now().after(shard.timeouts().misc);
     let command = command_of(shard, &step_after, &before, update);
     match shard.metadata().propose(&command, deadline).await {
         Ok(epoch) => match &*own.result.borrow() {
