@@ -62,6 +62,7 @@ fn schema() -> Schema {
             has_write_sharding: true,
             has_sub_partition_growth: true,
             has_quotas: true,
+            has_stored_quotas: true,
             guardrails: None,
         };
         let change = apply(define, &schema, &site).expect("it applies").change.expect("a change");

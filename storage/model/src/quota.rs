@@ -112,7 +112,7 @@ fn bytes_of(text: &str) -> Option<u64> {
 
 /// A size in the largest unit of which it is a whole number.
 fn text_of(bytes: u64) -> String {
-    let unit = BYTE_UNITS.iter().find(|(_, unit)| bytes % unit == 0);
+    let unit = BYTE_UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
     let (name, unit) = unit.copied().unwrap_or(("B", 1));
     format!("{}{name}", bytes / unit)
 }

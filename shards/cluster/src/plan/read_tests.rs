@@ -152,7 +152,7 @@ fn with_a_replica_that_leaves() -> TablePlacement {
     let nodes: [(&str, &str, &[i64]); 4] =
         [("dc1", "r1", &[10]), ("dc1", "r1", &[20]), ("dc1", "r1", &[30]), ("dc1", "r1", &[40])];
     let topology = crate::topology::tests::topology(&nodes, 1);
-    let tokens = [[10], [20], [50], [40]].map(|tokens| tokens.map(|token| RingToken::Murmur3(token)).to_vec());
+    let tokens = [[10], [20], [50], [40]].map(|tokens| tokens.map(RingToken::Murmur3).to_vec());
     let topology = std::rc::Rc::new(topology.becoming(&tokens));
     placed(&topology, "SimpleStrategy", &[("replication_factor", "3")])
 }
