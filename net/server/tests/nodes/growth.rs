@@ -54,6 +54,15 @@ async fn grown(client: &mut Client, shards: i32) {
     }
 }
 
+/// Waits until clients have done so many more requests than now.
+async fn done_more(done: impl Fn() -> i32, more: i32) {
+    let (began, goal) = (runtime::now(), done() + more);
+    while done() < goal {
+        assert!(runtime::now().since(began) < Duration::from_secs(120), "{} of {goal}", done());
+        runtime::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 /// Compares all rows of the twins: by scans, by keys and each by its own.
 async fn compare(twins: &mut Twins) {
     let keys = if twins.has_two_keys() { "d, e, c, t" } else { "d, c, t" };
@@ -225,7 +234,7 @@ fn conditional_changes_are_decided_once_while_a_table_grows() {
             for shards in [2, 4, 16] {
                 alter(&mut first, SPREAD, &with_shards(&BY_T, shards)).await;
                 grown(&mut first, shards.into()).await;
-                runtime::sleep(Duration::from_millis(500)).await;
+                done_more(|| applied.get().iter().sum(), 60).await;
             }
             is_over.set(true);
             for one in counting {
@@ -285,7 +294,7 @@ fn rows_placed_by_chance_are_found_while_their_table_grows() {
         for shards in [2, 8, 40] {
             alter(&mut first, "k.r", &random(shards)).await;
             grown(&mut first, shards).await;
-            runtime::sleep(Duration::from_millis(300)).await;
+            done_more(|| next.get(), 60).await;
         }
         is_over.set(true);
         for one in writing {

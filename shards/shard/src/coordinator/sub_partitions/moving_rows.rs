@@ -21,7 +21,7 @@ use crate::request::AckTerms;
 use crate::shard_state::Shard;
 use cluster::placement::TablePlacement;
 use cluster::plan::PartitionReadPlan;
-use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState, Slice};
+use model::query::{LiveRow, Partitions, Position, ReadCommand, ReadEnd, RowSink, SinkState};
 use model::relocation::relocated;
 use model::row::Deletion;
 use model::shape::lacking::Repairs;
@@ -138,21 +138,7 @@ impl Move<'_> {
     }
 
     fn command(&self, partitions: Partitions) -> ReadCommand {
-        ReadCommand {
-            table: self.table.id,
-            now_in_seconds: runtime::wall_micros().div_euclid(1_000_000),
-            partitions,
-            slices: Arc::from([Slice::all()]),
-            reversed: false,
-            rows_max: u64::MAX,
-            per_partition_max: u64::MAX,
-            visits_max: u64::MAX,
-            resume: None,
-            resume_partition_rows: 0,
-            wants_static: false,
-            static_only: false,
-            row_columns: None,
-        }
+        ReadCommand::all(self.table.id, runtime::wall_micros().div_euclid(1_000_000), partitions)
     }
 
     /// Whether a stored partition is one of the old places.
