@@ -24,6 +24,7 @@
 
 mod batch_log;
 mod cas;
+mod count;
 mod quorum;
 mod range;
 mod read;
@@ -37,7 +38,7 @@ pub use batch_log::BatchLogStrategy;
 pub use cas::{CasPlan, CasProgress};
 pub use quorum::{Quorum, Votes};
 pub use range::RangePiece;
-pub use read::{Form, NextRead, PartitionReadPlan, Turn};
+pub use read::{Asks, Form, NextRead, PartitionReadPlan, Turn};
 pub use relay::{RELAYED_MAX, Relay};
 pub use repair::RepairPlan;
 pub use truncate::TruncatePlan;

@@ -30,11 +30,15 @@ pub enum Form {
     Fragments,
 }
 
+/// Replicas to ask, each with what for: mostly one; two where one that stays is replaced by one of each side, while its
+/// key gets other replicas.
+pub type Asks = SmallVec<[(Replica, Form); 2]>;
+
 /// What comes next in a read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NextRead {
-    /// Ask one more replica.
-    Ask(Replica, Form),
+    /// Ask these as well.
+    Ask(Asks),
     /// Enough replicas have answered.
     Complete,
     /// The client gets this failure.
@@ -146,20 +150,11 @@ impl PartitionReadPlan {
         self.reads().merge();
     }
 
-    /// One more replica, because answers are late; `None` if there is none.
-    pub fn speculate(&mut self) -> Option<(Replica, Form)> {
+    /// More replicas to ask, because answers are late; none if there are no others.
+    pub fn speculate(&mut self) -> Asks {
         match &mut self.asked {
-            Asked::Only(_) => None,
+            Asked::Only(_) => Asks::new(),
             Asked::Several(reads) => reads.speculate(),
-        }
-    }
-
-    /// Another replica to ask besides the one that was told of last, by [`PartitionReadPlan::speculate`] or as
-    /// [`NextRead::Ask`]: in the place of one that stays, one of each side. They are among the targets already.
-    pub fn also(&mut self) -> Option<(Replica, Form)> {
-        match &mut self.asked {
-            Asked::Only(_) => None,
-            Asked::Several(reads) => reads.also(),
         }
     }
 
@@ -225,8 +220,6 @@ struct Reads {
     has_rows: bool,
     /// Whether replicas are asked for fragments.
     merges: bool,
-    /// The position of one that was asked and that the caller has not been told of.
-    also: Option<usize>,
     /// Whether what follows is known.
     ended: bool,
 }
@@ -252,7 +245,7 @@ impl Reads {
     /// The reads of replicas of which some were asked; the first of these for rows.
     fn of(tally: Tally) -> Reads {
         let first = tally.members().iter().position(|member| member.state != State::Spare);
-        Reads { tally, rows: first.into_iter().collect(), has_rows: false, merges: false, also: None, ended: false }
+        Reads { tally, rows: first.into_iter().collect(), has_rows: false, merges: false, ended: false }
     }
 
     /// See [`PartitionReadPlan::asks_one`].
@@ -268,22 +261,25 @@ impl Reads {
 
     /// See [`PartitionReadPlan::merge`].
     fn merge(&mut self) {
-        (self.merges, self.ended, self.also) = (true, false, None);
+        (self.merges, self.ended) = (true, false);
         self.tally.ask_again();
     }
 
     /// See [`PartitionReadPlan::speculate`].
-    fn speculate(&mut self) -> Option<(Replica, Form)> {
-        let late = *self.tally.members().iter().find(|member| member.state == State::Open)?;
-        let spare = self.tally.spare_for(late.data_center).filter(|_| !self.ended)?;
-        if self.tally.has_two_sides() {
-            self.also = self.counterpart(late.side, spare);
-            self.also.into_iter().for_each(|at| _ = self.tally.ask(at));
-        }
+    fn speculate(&mut self) -> Asks {
+        let late = self.tally.members().iter().find(|member| member.state == State::Open).copied();
+        let spare = late.and_then(|late| self.tally.spare_for(late.data_center)).filter(|_| !self.ended);
+        let (Some(late), Some(spare)) = (late, spare) else { return Asks::new() };
         if !self.has_rows && !self.merges {
             self.rows.push(spare);
         }
-        Some((self.tally.ask(spare), self.form(spare)))
+        let counterpart = if self.tally.has_two_sides() { self.counterpart(late.side, spare) } else { None };
+        [Some(spare), counterpart].into_iter().flatten().map(|at| self.ask(at)).collect()
+    }
+
+    /// Counts a replica, by its position, as asked.
+    fn ask(&mut self, at: usize) -> (Replica, Form) {
+        (self.tally.ask(at), self.form(at))
     }
 
     /// The spare replica of the other side that is asked too, where one that stays is late and `spare` does not.
@@ -295,12 +291,6 @@ impl Reads {
             _ => return None,
         };
         members.iter().position(|member| member.state == State::Spare && member.side == other)
-    }
-
-    /// See [`PartitionReadPlan::also`].
-    fn also(&mut self) -> Option<(Replica, Form)> {
-        let at = self.also.take()?;
-        self.target(at)
     }
 
     /// The replica at a position, if its answer is awaited.
@@ -331,23 +321,15 @@ impl Reads {
         if self.ended {
             return None;
         }
-        let spare = match self.tally.has_two_sides() {
-            true => self.ask_needed(),
-            false => self.tally.spare_for(self.tally.members()[at].data_center),
-        };
-        let spare = spare.or_else(|| {
-            let is_short_of_rows = !self.tally.is_out_of_reach() && !self.has_rows && !self.awaits_rows();
-            self.tally.spare_for(self.tally.members()[at].data_center).filter(|_| is_short_of_rows)
-        });
-        if let Some(spare) = spare {
-            if self.rows.contains(&at) && !self.has_rows {
-                self.rows.push(spare);
-            }
-            let replica = match self.tally.members()[spare].state {
-                State::Spare => self.tally.ask(spare),
-                _ => self.tally.members()[spare].replica,
-            };
-            return Some(NextRead::Ask(replica, self.form(spare)));
+        let lacks_rows = self.rows.contains(&at) && !self.has_rows;
+        let spares = self.replacements(at, lacks_rows);
+        if lacks_rows {
+            self.rows.extend(spares.first().copied());
+        }
+        let asks: Asks = spares.into_iter().map(|spare| self.ask(spare)).collect();
+        self.tally.give_up_next();
+        if !asks.is_empty() && !self.tally.is_out_of_reach() {
+            return Some(NextRead::Ask(asks));
         }
         // One that was asked because others were late may be enough.
         if !self.tally.is_out_of_reach() && (self.has_rows || self.awaits_rows()) {
@@ -357,15 +339,16 @@ impl Reads {
         Some(NextRead::Fail(self.failure(failure, topology)))
     }
 
-    /// Asks the replicas without which those that were asked are not enough, where there are two sides: one or two.
-    /// Returns the position of the first; `None` if none is needed, or if all are not enough.
-    fn ask_needed(&mut self) -> Option<usize> {
-        let first = self.tally.needed_spare();
-        first.into_iter().for_each(|at| _ = self.tally.ask(at));
-        self.also = self.tally.needed_spare();
-        self.also.into_iter().for_each(|at| _ = self.tally.ask(at));
-        self.tally.give_up_next();
-        first.filter(|_| !self.tally.is_out_of_reach())
+    /// The positions of the spare replicas to ask in the place of one that failed.
+    fn replacements(&self, failed: usize, lacks_rows: bool) -> SmallVec<[usize; 2]> {
+        let needed = if self.tally.has_two_sides() { self.tally.needed_spares() } else { SmallVec::new() };
+        let is_enough = self.tally.has_two_sides() && !self.tally.is_out_of_reach();
+        // Those that are asked already may be enough, but none of them for rows.
+        let may_wait = is_enough && (!lacks_rows || self.awaits_rows());
+        if !needed.is_empty() || may_wait {
+            return needed;
+        }
+        self.tally.spare_for(self.tally.members()[failed].data_center).into_iter().collect()
     }
 
     /// Whether rows are awaited.

@@ -22,7 +22,7 @@ fn run(seed: u64) -> Option<bool> {
     let mut read = PartitionReadPlan::new(level, replicas, &live).ok()?;
     let by_hand = by_hand(class, &options, level);
     let mut asked: Vec<Replica> = read.targets().map(|(replica, _)| replica).collect();
-    asked.extend((below(3) == 0).then(|| read.speculate()).flatten().map(|(replica, _)| replica));
+    asked.extend((below(3) == 0).then(|| read.speculate()).into_iter().flatten().map(|(replica, _)| replica));
     let answers_late = below(3) == 0;
     let mut took_part: Vec<Replica> = Vec::new();
     for replica in asked {

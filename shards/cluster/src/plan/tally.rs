@@ -8,7 +8,8 @@
 //! So what it shows, or makes the same on them, is shown by every later one, even a write that was never acknowledged.
 //! Replicas that stay count on both sides and are asked first: no more are asked than otherwise, unless one fails.
 
-use crate::consistency::{Levels, Requirement, Scope, number};
+use super::count::Count;
+use crate::consistency::{Requirement, Scope, number};
 use crate::placement::{NextReplicas, Replica, Replicas};
 use crate::topology::{DataCenter, LiveNodes, NodeIndex, Topology};
 use model::failure::{Detail, FailureReason};
@@ -110,27 +111,6 @@ struct Rare {
     /// What is also needed while the key gets other replicas, among those.
     next: Option<Count>,
     failures: Vec<(NodeIndex, FailureReason)>,
-}
-
-/// What a request needs, and what of it has come.
-#[derive(Clone, Debug)]
-struct Count {
-    requirement: Requirement,
-    /// Answers that count.
-    received: u32,
-    /// Replicas that were asked, and neither answered nor failed, and whose answers count.
-    open: u32,
-    /// For EACH_QUORUM.
-    quorums: Vec<OpenQuorum>,
-}
-
-/// The majority of one data centre under way.
-#[derive(Clone, Debug)]
-struct OpenQuorum {
-    data_center: Option<DataCenter>,
-    quorum: u32,
-    missing: u32,
-    open: u32,
 }
 
 impl Tally {
@@ -339,9 +319,19 @@ impl Tally {
         }
     }
 
-    /// The position of a spare replica without which what was asked is not enough. Only if there are two sides.
-    pub(super) fn needed_spare(&self) -> Option<usize> {
-        (0..self.members.len()).find(|at| self.members[*at].state == State::Spare && self.is_needed(*at))
+    /// The positions of the spare replicas that make up for one that has failed: one that stays, or one of each side.
+    /// Only if there are two sides.
+    pub(super) fn needed_spares(&self) -> SmallVec<[usize; 2]> {
+        let (mut now, mut next) = (self.count.is_out_of_reach(), self.next().is_some_and(Count::is_out_of_reach));
+        let mut spares = SmallVec::new();
+        for (at, member) in self.members.iter().enumerate().filter(|(_, member)| member.state == State::Spare) {
+            if now && member.side != Side::Next || next && member.side != Side::Now {
+                spares.push(at);
+                now &= member.side == Side::Next;
+                next &= member.side == Side::Now;
+            }
+        }
+        spares
     }
 
     /// The position of a spare replica whose answer counts like that of one in `data_center`.
@@ -445,76 +435,6 @@ impl Tally {
             reasons.push((address.ip(), *reason));
         }
         (reasons, text)
-    }
-}
-
-impl Count {
-    fn new(requirement: Requirement) -> Count {
-        Count { requirement, received: 0, open: 0, quorums: Vec::new() }
-    }
-
-    /// With the majorities of data centres, if it needs them.
-    fn of(requirement: Requirement, levels: &Levels) -> Count {
-        let open = |(data_center, quorum)| OpenQuorum { data_center, quorum, missing: quorum, open: 0 };
-        let quorums = match requirement.scope {
-            Scope::Each => levels.quorums().map(open).collect(),
-            Scope::All | Scope::Local => Vec::new(),
-        };
-        Count { quorums, ..Count::new(requirement) }
-    }
-
-    /// The same before any replica was asked.
-    fn unasked(&self) -> Count {
-        Count { quorums: self.quorums.iter().map(OpenQuorum::unasked).collect(), ..Count::new(self.requirement) }
-    }
-
-    #[inline]
-    fn ask(&mut self, data_center: DataCenter) {
-        self.open += u32::from(self.requirement.counts(data_center));
-        self.in_quorum(data_center, |quorum| quorum.open += 1);
-    }
-
-    /// An answer has come.
-    #[inline]
-    fn answered(&mut self, data_center: DataCenter) {
-        self.received += u32::from(self.requirement.counts(data_center));
-        self.in_quorum(data_center, |quorum| quorum.missing = quorum.missing.saturating_sub(1));
-    }
-
-    /// A replica is not waited for any more.
-    #[inline]
-    fn close(&mut self, data_center: DataCenter) {
-        self.open -= u32::from(self.requirement.counts(data_center));
-        self.in_quorum(data_center, |quorum| quorum.open -= 1);
-    }
-
-    #[inline]
-    fn in_quorum(&mut self, data_center: DataCenter, change: impl FnOnce(&mut OpenQuorum)) {
-        if let Some(quorum) = self.quorums.iter_mut().find(|quorum| quorum.data_center == Some(data_center)) {
-            change(quorum);
-        }
-    }
-
-    #[inline]
-    fn is_reached(&self) -> bool {
-        match self.requirement.scope {
-            Scope::Each => self.quorums.iter().all(|quorum| quorum.missing == 0),
-            Scope::All | Scope::Local => self.received >= self.requirement.block_for,
-        }
-    }
-
-    fn is_out_of_reach(&self) -> bool {
-        match self.requirement.scope {
-            Scope::Each => self.quorums.iter().any(|quorum| quorum.missing > quorum.open),
-            Scope::All | Scope::Local => self.received + self.open < self.requirement.block_for,
-        }
-    }
-}
-
-impl OpenQuorum {
-    /// The same majority before any replica was asked.
-    fn unasked(&self) -> OpenQuorum {
-        OpenQuorum { data_center: self.data_center, quorum: self.quorum, missing: self.quorum, open: 0 }
     }
 }
 

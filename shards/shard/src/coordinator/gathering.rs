@@ -94,8 +94,6 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>> + Unpin>(
     let began = runtime::now();
     let asked = |(replica, form)| (replica, ask(replica, form));
     let mut open: SmallVec<[(Replica, F); 2]> = plan.targets().map(asked).collect();
-    // It is among the targets.
-    let _ = plan.also();
     let mut answers = Vec::with_capacity(open.len());
     let mut late_at = patience.late_at.filter(|late_at| *late_at < patience.deadline);
     // One timer: for when answers are late, and then for the end.
@@ -118,21 +116,18 @@ pub(crate) async fn gather<T, F: Future<Output = Result<T, Failure>> + Unpin>(
             }
             Event::Answer(_, Err(failure)) if is_moved(shard, topology, &failure) => return Err(Unread::Moved),
             Event::Answer(replica, Err(failure)) => match plan.failed(replica, failure, topology) {
-                Some(NextRead::Ask(replica, form)) => {
-                    open.push(asked((replica, form)));
-                    open.extend(plan.also().map(asked));
-                }
+                Some(NextRead::Ask(asks)) => open.extend(asks.into_iter().map(asked)),
                 Some(NextRead::Fail(failure)) => return Err(Unread::Failed(failure)),
                 Some(NextRead::Complete) | None => {}
             },
             Event::Late => {
                 late_at = None;
                 timer = runtime::sleep_until(patience.deadline);
-                if let Some(extra) = plan.speculate() {
+                let extra = plan.speculate();
+                if !extra.is_empty() {
                     shard.metrics().took(&table.id, Measure::SpeculativeRetry, began);
                     shard.metrics().reads_speculated.increment();
-                    open.push(asked(extra));
-                    open.extend(plan.also().map(asked));
+                    open.extend(extra.into_iter().map(asked));
                 }
             }
             Event::Expired => return Err(Unread::Failed(plan.expired())),
