@@ -169,6 +169,8 @@ fn a_role_gets_its_quota_through_all_nodes_together() {
         let mut root = logged_in(ONE, "cassandra").await;
         query(&mut root, &format!("CREATE KEYSPACE k WITH {REPLICATION}")).await;
         query(&mut root, &format!("CREATE KEYSPACE j WITH {REPLICATION}")).await;
+        // It has one too, which refuses nothing.
+        query(&mut root, "ALTER KEYSPACE k WITH quota = {'units_per_second': 1000000}").await;
         for table in ["k.t", "j.t"] {
             query(&mut root, &format!("CREATE TABLE {table} (a int PRIMARY KEY, b text)")).await;
         }
@@ -199,6 +201,8 @@ fn a_role_gets_its_quota_through_all_nodes_together() {
         assert_eq!(other.borrow().refusal, None, "another role is not hindered");
         let (writes, refused) = shown(&mut root, "system_auth", "tenant").await.expect("a row");
         assert!(writes > 100 && refused > 0, "{writes} {refused}");
+        let (writes, refused) = shown(&mut root, "k", "").await.expect("a row");
+        assert!(writes > 100 && refused == 0, "what the role refuses is not the keyspace's: {writes} {refused}");
         let root_of = |node| logged_in(node, "cassandra");
         let roots = [root_of(ONE).await, root_of(TWO).await, root_of(THREE).await];
         assert!(is_told(roots, "role_quota", "the role tenant").await);

@@ -59,6 +59,12 @@ impl QuotaMeter {
         self.charges.borrow_mut().add(charged);
     }
 
+    /// Counts a request that it has refused with this failure.
+    pub(crate) fn refused(&self, failure: Failure) -> Failure {
+        self.charge(&Charges { refused: 1, ..Charges::default() });
+        failure
+    }
+
     /// What was charged to it.
     pub(super) fn shown(&self) -> QuotaCharges {
         let limits = self.quota.get();
@@ -74,11 +80,10 @@ impl QuotaMeter {
         let stored = self.stored.get();
         match self.quota.get().bytes_stored {
             Some(most) if stored >= most => {
-                self.charge(&Charges { refused: 1, ..Charges::default() });
-                Err(Failure::invalid(format!(
+                Err(self.refused(Failure::invalid(format!(
                     "The keyspace {} stores {stored} bytes, and its quota allows {most}: only deletions are possible",
                     self.name
-                )))
+                ))))
             }
             _ => Ok(()),
         }

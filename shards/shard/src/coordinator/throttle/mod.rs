@@ -257,10 +257,8 @@ async fn admit(
         Err(refused) => refused,
     };
     admitted.give_back();
-    let charged = Charges { refused: 1, ..Charges::default() };
-    payers.quotas().for_each(|quota| quota.charge(&charged));
     if let Some(meter) = &payers.table {
-        meter.charge(bill.role(), &charged, runtime::now());
+        meter.charge(bill.role(), &Charges { refused: 1, ..Charges::default() }, runtime::now());
     }
     Err(refused)
 }
@@ -311,7 +309,7 @@ async fn admit_by_quota(
 ) -> Result<(), Failure> {
     if let Some(most) = quota.requests_at_once().filter(|_| !bill.has_permit(quota.counted())) {
         let permit = permit(site.shard, quota, most).await;
-        bill.keep_permit(permit.ok_or_else(|| count_refusal(quota, most))?);
+        bill.keep_permit(permit.ok_or_else(|| quota.refused(count_refusal(quota, most)))?);
     }
     let Some(rate) = quota.rate() else { return Ok(()) };
     let (measure, scope) = (Measure::Units, quota.scope());
@@ -319,7 +317,7 @@ async fn admit_by_quota(
     let cost = if demand.is_write { demand.cost.units } else { quota.leases.read_estimate() };
     let asking = Asking { table: quota.id, measure, scope, limit, cores };
     let asked = asking.admit(site, &quota.leases, demand, cost).await;
-    asked.map_err(|retry_after| quota_refusal(quota, rate, retry_after))?;
+    asked.map_err(|retry_after| quota.refused(quota_refusal(quota, rate, retry_after)))?;
     admitted.add(&quota.leases, (measure, scope), cost, cost);
     Ok(())
 }
