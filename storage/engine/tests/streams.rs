@@ -97,24 +97,6 @@ async fn digest(store: &Store, table: &Table, id: TableId, range: &TokenRange) -
     digest.finish()
 }
 
-/// What lies between joined ranges.
-fn gaps(ranges: &[TokenRange]) -> Vec<TokenRange> {
-    let mut gaps = Vec::new();
-    let mut start = None;
-    let mut is_open = true;
-    for range in ranges {
-        if range.start.is_some() {
-            gaps.push(TokenRange { start: start.take(), end: range.start.clone() });
-        }
-        is_open = range.end.is_some();
-        start = range.end.clone();
-    }
-    if is_open {
-        gaps.push(TokenRange { start, end: None });
-    }
-    gaps
-}
-
 fn random_ranges(below: &mut impl FnMut(u64) -> u64) -> Vec<TokenRange> {
     const EDGES: [i64; 9] = [i64::MIN, -1 << 62, -1 << 61, -1 << 60, 0, 1 << 60, 1 << 61, 1 << 62, i64::MAX];
     let range = |below: &mut dyn FnMut(u64) -> u64| {
@@ -148,7 +130,7 @@ async fn try_world(seed: u64, world: World) -> usize {
         let (sent, came) = (digest(&store, &from, from.id, &range).await, digest(&store, &from, to.id, &range).await);
         assert_eq!(sent, came, "seed {seed}: {range:?}");
     }
-    for gap in gaps(&joined(&ranges)) {
+    for gap in TokenRange::gaps(&joined(&ranges)) {
         let command = ReadCommand::all(to.id, 1, Partitions::Range(gap.clone()));
         let nothing = DigestSink::new(&from, &command);
         assert_eq!(digest(&store, &from, to.id, &gap).await, nothing.finish(), "seed {seed}: {gap:?}");

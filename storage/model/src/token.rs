@@ -267,6 +267,25 @@ impl TokenRange {
         self.start.as_ref().is_none_or(starts_before) && self.end.as_ref().is_none_or(ends_after)
     }
 
+    /// What lies between ranges, which are given in their order on the ring.
+    pub fn gaps(ranges: &[TokenRange]) -> Vec<TokenRange> {
+        let mut gaps = Vec::new();
+        // Where the range before ended; `None` at the start of the ring.
+        let mut start = None;
+        let mut is_open = true;
+        for range in ranges {
+            if range.start != start {
+                gaps.push(TokenRange { start: start.take(), end: range.start.clone() });
+            }
+            is_open = range.end.is_some();
+            start = range.end.clone();
+        }
+        if is_open {
+            gaps.push(TokenRange { start, end: None });
+        }
+        gaps
+    }
+
     /// Whether keys whose tokens have prefixes from `first` to `last` can lie in the range.
     pub fn may_overlap(&self, first: Token, last: Token) -> bool {
         self.start.as_ref().is_none_or(|start| start.may_be_before(last))

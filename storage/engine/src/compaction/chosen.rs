@@ -4,7 +4,6 @@
 //! 2. Some SSTables (those with certain tokens, those with a partition, or named ones) are merged into one, without a
 //!    flush.
 //! 3. An upgrade rewrites SSTables one by one, each at its level, without a flush.
-//! 4. A cleanup does the same to those that have keys outside some ranges, and leaves these keys out.
 //!
 //! Each set of SSTables ([`crate::RepairSet`]) is compacted by itself; what is set apart for a repair is left as it is
 //! by a compaction of all. Foreign SSTables and those with damaged bytes are left as they are.
@@ -50,9 +49,6 @@ pub enum CompactionScope {
     /// Each by itself that lies in another directory than the one that its shard writes to.
     Misplaced,
 }
-
-/// Tells the ranges of which keys are kept by a cleanup; none if it must not go on.
-pub type OwnedRanges = dyn Fn() -> Option<Arc<[TokenRange]>>;
 
 impl Compactor {
     /// Merges or rewrites SSTables of a table. `holders` are the Data.db files that have the partition if the scope is
@@ -137,35 +133,6 @@ impl Compactor {
         Ok(())
     }
 
-    /// Rewrites SSTables one by one that may have keys outside the ranges that `owned` tells, without such keys. It is
-    /// asked anew for each SSTable, in the same step in which that is chosen: what comes to own ranges afterwards comes
-    /// into other SSTables. Returns false if it tells none; then the others stay as they are.
-    ///
-    /// # Errors
-    /// The disk's, or an SSTable cannot be read.
-    pub(crate) async fn clean(self: &Rc<Self>, table: TableId, owned: &OwnedRanges) -> Result<bool, Error> {
-        // What was rewritten, and what came of it. An SSTable that a compaction has merged others into is a new one.
-        let mut done: BTreeSet<u64> = BTreeSet::new();
-        loop {
-            let _turn = self.turn.acquire(1).await;
-            let Some(owned) = owned() else { return Ok(false) };
-            let is_clean = |first: Token, last: Token| owned.iter().any(|range| range.holds_tokens(first, last));
-            let of_sets = self.candidates(table)?;
-            let unclean =
-                |candidate: &Candidate| !is_clean(candidate.first, candidate.last) && !done.contains(&candidate.id);
-            let find = |(candidates, moment): (Vec<Candidate>, Moment)| {
-                let next = candidates.iter().find(|one| unclean(one)).map(|candidate| candidate.id)?;
-                Some((next, candidates, moment))
-            };
-            let Some((next, candidates, moment)) = of_sets.into_iter().find_map(find) else { return Ok(true) };
-            done.insert(next);
-            if let Some(job) = self.job_of_some(table, &candidates, &moment, &[next])? {
-                let job = CompactionJob { owned: Some(owned), ..job };
-                done.extend(self.faults.noted(self.compact(job, TaskKind::Cleanup).await)?.outputs);
-            }
-        }
-    }
-
     async fn compact_some(
         self: &Rc<Self>,
         table: TableId,
@@ -183,14 +150,14 @@ impl Compactor {
     }
 
     /// The candidates of each set, and the moment.
-    fn candidates(&self, table: TableId) -> Result<Vec<(Vec<Candidate>, Moment)>, Error> {
+    pub(super) fn candidates(&self, table: TableId) -> Result<Vec<(Vec<Candidate>, Moment)>, Error> {
         let tables = self.tables.borrow();
         let state = tables.get(&table).ok_or(Error::UnknownTable(table))?;
         Ok(sets_of(state).into_iter().map(|set| self.moment_of(state, set)).collect())
     }
 
     /// The compaction of some candidates into one SSTable; `None` if there is nothing to do.
-    fn job_of_some(
+    pub(super) fn job_of_some(
         &self,
         table: TableId,
         candidates: &[Candidate],

@@ -9,7 +9,7 @@
 //!    again.
 //!
 //! `compactor` queues tables and runs their tasks one at a time; `run` runs one compaction; `chosen` starts those
-//! that operators ask for; `repair_sets` sets data apart for incremental repairs; `throttle` limits the speed of
+//! that operators ask for, `cleanup` those that leave out what the node has lost; `repair_sets` sets data apart for incremental repairs; `throttle` limits the speed of
 //! compactions; `activity` keeps their progress and history for display.
 //!
 //! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled
@@ -18,6 +18,7 @@
 
 mod activity;
 mod chosen;
+mod cleanup;
 mod compactor;
 pub mod leveled;
 mod repair_sets;
@@ -29,7 +30,8 @@ mod tombstones;
 pub mod unified;
 
 pub use activity::{CompactionRecord, CompactionStatistics, RECORDS_MAX, RunningCompaction};
-pub use chosen::{CompactionScope, OwnedRanges};
+pub use chosen::CompactionScope;
+pub use cleanup::OwnedRanges;
 pub(crate) use compactor::Compactor;
 pub use tombstones::fully_expired;
 
