@@ -458,3 +458,59 @@ fn a_node_without_auto_bootstrap_has_nothing_until_it_is_rebuilt() {
         assert_eq!(shown(THREE, Consistency::One).await, all());
     });
 }
+
+/// Deletes all rows on all of their replicas, and lets these forget that.
+async fn delete_and_purge(through: NodeId, nodes: &[NodeId]) {
+    let mut client = client(through).await;
+    query(&mut client, "ALTER TABLE k.t WITH gc_grace_seconds = 0").await;
+    for key in 0..ROWS {
+        let options = QueryOptions { consistency: Consistency::All, ..QueryOptions::default() };
+        client.query(&format!("DELETE FROM k.t WHERE a = {key}"), &options).await.expect("all replicas are there");
+    }
+    // Tombstones are purged when they are a second old.
+    runtime::sleep(Duration::from_secs(2)).await;
+    for node in nodes {
+        tool(*node, "flush", &[], &[]).await;
+        tool(*node, "compact", &[], &["k"]).await;
+    }
+}
+
+#[test]
+fn p7_what_was_deleted_stays_so_when_a_node_gets_a_range_back() {
+    let mut sim = filled(54, &[ONE, TWO], 1);
+    assert_eq!(start(&mut sim, THREE, 2, config(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        assert!(!owned(THREE).await.is_empty());
+        delete_and_purge(ONE, &[ONE, TWO, THREE]).await;
+        tool(THREE, "decommission", &["-f"], &[]).await;
+        for node in [ONE, TWO] {
+            assert_eq!(shown(node, Consistency::One).await, [0; 0], "{node:?}");
+        }
+    });
+}
+
+#[test]
+fn p7_what_was_deleted_stays_so_when_a_keyspace_gets_its_replicas_back() {
+    let mut sim = filled(55, &[ONE, TWO], 2);
+    run(&mut sim, || async {
+        let mut client = client(ONE).await;
+        for factor in [1, 2] {
+            let replication = format!("{{'class': 'SimpleStrategy', 'replication_factor': {factor}}}");
+            query(&mut client, &format!("ALTER KEYSPACE k WITH replication = {replication}")).await;
+            if factor == 1 {
+                delete_and_purge(ONE, &[ONE, TWO]).await;
+            }
+        }
+        let deadline = runtime::now().after(Duration::from_secs(60));
+        let reads_two = async || tool(ONE, "getendpoints", &[], &["k", "t", "1"]).await.lines().count() == 2;
+        while !reads_two().await {
+            assert!(runtime::now() < deadline, "two replicas");
+            runtime::sleep(Duration::from_millis(100)).await;
+        }
+        for node in [ONE, TWO] {
+            assert_eq!(shown(node, Consistency::One).await, [0; 0], "{node:?}");
+        }
+        assert_eq!(shown(ONE, Consistency::All).await, [0; 0]);
+    });
+}

@@ -448,6 +448,15 @@ impl Command {
         }
     }
 
+    /// The host ids of the nodes that gain something by an operation that it begins.
+    pub fn receivers(&self) -> Option<&BTreeSet<Uuid>> {
+        match self {
+            Command::Begin { receivers, .. } | Command::Replicate { receivers, .. } => Some(receivers),
+            Command::Tablets { with, .. } => with.as_ref()?.receivers(),
+            _ => None,
+        }
+    }
+
     /// Whether it changes the members, or something else by which requests are planned: who has which data, and in
     /// which partitions.
     pub(super) fn is_about_members(&self) -> bool {

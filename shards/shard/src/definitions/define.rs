@@ -230,6 +230,14 @@ impl OwnChange {
 async fn propose(shard: &Shard, step: Step, update: SchemaUpdate) -> Result<Proposed, Failure> {
     let own = Rc::new(OwnChange::default());
     let (before, step_after) = step.schemas();
+    if let Some(receivers) = command_of(shard, &step_after, &before, update.clone()).receivers()
+        && !shard.prepare_receivers(receivers, runtime::now().after(shard.timeouts().misc)).await
+    {
+        return Err(Failure::server(
+            "Nodes that are going to have replicas of the keyspace still remove what they have of ranges that they lost; \
+             try again later",
+        ));
+    }
     own.prepared.replace(Some(step.prepare(shard).await?));
     let version = update.after;
     shard.metadata().expect_own(version, Box::pin(own.clone().make(shard.clone(), step)));

@@ -32,6 +32,7 @@ pub(crate) mod ring_operations;
 mod rows;
 mod settling;
 mod snapshot;
+mod stale_data;
 mod stored_metadata;
 mod sub_partition_growth;
 mod tablet_balance;

@@ -11,8 +11,10 @@
 //! | SNAPSHOT_REQ | see `operations::cluster_snapshots` | |
 //! | FETCH_TABLE_REQ | see `stream::handing_out` | |
 //! | TABLET_FIGURES_REQ | none | see `operations::tablet_figures` |
+//! | REMOVE_STALE_REQ | none | see `stale_data` |
 
 use super::barrier::EndOlder;
+use super::stale_data;
 use crate::operations::{cluster_snapshots, tablet_figures};
 use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
@@ -152,7 +154,8 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         Verb::ClusterSnapshot => Some(Box::pin(cluster_snapshots::serve(shard, body)).await),
         Verb::FetchTable => Some(handing_out::serve(shard, body).await),
         Verb::TabletFigures if body.is_empty() => Some(Box::pin(tablet_figures::serve(shard)).await),
-        Verb::TabletFigures => Some(Err(Unreadable)),
+        Verb::RemoveStale if body.is_empty() => Some(Ok(Box::pin(stale_data::serve(shard)).await)),
+        Verb::TabletFigures | Verb::RemoveStale => Some(Err(Unreadable)),
         _ => None,
     }
 }

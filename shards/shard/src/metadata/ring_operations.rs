@@ -76,7 +76,17 @@ impl Shard {
             }
             let rejected = match tried {
                 Ok(()) => {
-                    let proposal = command(receivers(self, &begun, &self.schema()));
+                    let receivers = receivers(self, &begun, &self.schema());
+                    // A removal that goes beside another one finds its receivers prepared, and may not wait for them.
+                    let goes_beside = seen
+                        .operations
+                        .values()
+                        .any(|operation| matches!(operation.kind, OperationKind::Remove { .. }));
+                    if !goes_beside && !self.prepare_receivers(&receivers, deadline).await {
+                        let text = "Nodes that gain data have not removed in time what they have of lost ranges.";
+                        return Err(RingError::Unsupported(text.into()));
+                    }
+                    let proposal = command(receivers);
                     let proposal = tablet_plans::joined(proposal, updates, &seen);
                     let until = runtime::now().after(AGREEMENT_TIMEOUT);
                     match self.metadata().propose(&proposal, until).await {

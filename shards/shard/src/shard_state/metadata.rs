@@ -30,6 +30,10 @@ pub(crate) struct MetadataLog {
     proposals: Semaphore,
     /// Changes of the schema that this node has proposed, by the version that they make.
     own: RefCell<BTreeMap<Uuid, Making>>,
+    /// One permit: what is left of lost ranges is removed once at a time.
+    cleaning: Semaphore,
+    /// See [`MetadataLog::clean_since`].
+    clean_since: Cell<Option<u64>>,
     /// See [`MetadataLog::is_removed`].
     removed: Cell<bool>,
     /// See [`MetadataLog::has_departed`].
@@ -55,6 +59,8 @@ impl Default for MetadataLog {
             group: OnceCell::new(),
             proposals: Semaphore::new(1),
             own: RefCell::default(),
+            cleaning: Semaphore::new(1),
+            clean_since: Cell::new(None),
             removed: Cell::new(false),
             departed: RefCell::default(),
         }
@@ -76,6 +82,20 @@ impl MetadataLog {
         let gone = after.left.difference(&before.left).filter(was_leaving);
         self.departed.borrow_mut().extend(gone);
         self.applied.notify();
+    }
+
+    /// Waits for its turn to remove what is left of lost ranges.
+    pub(crate) async fn cleaning_turn(&self) -> Permit {
+        self.cleaning.acquire(1).await
+    }
+
+    /// The epoch of the members of which this node has nothing outside of its ranges; `None` if that is not known.
+    pub(crate) fn clean_since(&self) -> Option<u64> {
+        self.clean_since.get()
+    }
+
+    pub(crate) fn set_clean_since(&self, members_epoch: u64) {
+        self.clean_since.set(Some(members_epoch));
     }
 
     /// Whether a node left by itself since this one has run; else others removed it, if it was a member.
