@@ -18,27 +18,28 @@ fn replicated_tables_keep_what_they_acknowledged() {
 
 /// Whether a judge says `what` in one of these runs with a bug. The first seed is known to find it; the others are for
 /// the day on which the timing of nodes changes.
-fn is_found<const N: usize>(planted: Planted, seeds: [u64; N], what: &str) -> bool {
-    let mut told = seeds.into_iter().filter_map(|seed| run_replicated_planted(seed, planted).violation);
+fn is_found(planted: Planted, first: u64, what: &str) -> bool {
+    let seeds = std::iter::once(first).chain((0..16).filter(|seed| *seed != first));
+    let mut told = seeds.filter_map(|seed| run_replicated_planted(seed, planted).violation);
     told.any(|told| told.contains(what))
 }
 
 #[test]
 fn answers_that_are_counted_twice_are_found() {
-    assert!(is_found(Planted::CountedTwice, [0, 1, 2, 3], ""));
+    assert!(is_found(Planted::CountedTwice, 0, ""));
 }
 
 #[test]
 fn acknowledgements_before_the_log_are_found() {
-    assert!(is_found(Planted::AcksBeforeLog, [3, 4, 5, 6], "Acknowledged"));
+    assert!(is_found(Planted::AcksBeforeLog, 3, "Acknowledged"));
 }
 
 #[test]
 fn hints_that_are_left_out_are_found() {
-    assert!(is_found(Planted::NoHints, [0, 1, 24, 4], "after what was missed was delivered: the replicas of"));
+    assert!(is_found(Planted::NoHints, 0, "after what was missed was delivered: the replicas of"));
 }
 
 #[test]
 fn hints_that_come_after_deletions_are_forgotten_are_found() {
-    assert!(is_found(Planted::LateHints, [3, 5, 6, 8], "deleted on all replicas"));
+    assert!(is_found(Planted::LateHints, 3, "deleted on all replicas"));
 }

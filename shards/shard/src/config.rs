@@ -171,6 +171,9 @@ pub struct Config {
     pub replica_replacement_after: Duration,
     /// `physical_partition_throughput`: request units a second of a tablet above which it is split; above 0.
     pub physical_partition_throughput: u32,
+    /// `auto_cleanup_enabled`: whether the node removes what it has of ranges that it lost as soon as an operation has
+    /// ended.
+    pub auto_cleanup: bool,
     /// `hot_partition_relief`: whether reads of hot partitions are joined and spread over the replicas.
     pub hot_partition_relief: bool,
     /// `hot_partition_reads_per_second`: reads of a partition by one core from which on it is hot; above 0.
@@ -356,6 +359,7 @@ impl Default for Config {
             physical_partition_size: PHYSICAL_PARTITION_SIZE,
             replica_replacement_after: REPLICA_REPLACEMENT_AFTER,
             physical_partition_throughput: PHYSICAL_PARTITION_THROUGHPUT,
+            auto_cleanup: false,
             hot_partition_relief: true,
             hot_partition_reads_per_second: HOT_PARTITION_READS_PER_SECOND,
             compaction_bytes_per_second: 64 << 20,

@@ -438,6 +438,7 @@ impl Given {
             physical_partition_throughput: {
                 self.physical_partition_throughput()?.unwrap_or(default.physical_partition_throughput)
             },
+            auto_cleanup: self.flag("auto_cleanup_enabled")?.unwrap_or(default.auto_cleanup),
             hot_partition_relief: self.flag("hot_partition_relief")?.unwrap_or(default.hot_partition_relief),
             hot_partition_reads_per_second: {
                 self.hot_partition_reads_per_second()?.unwrap_or(default.hot_partition_reads_per_second)

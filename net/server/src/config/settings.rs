@@ -187,6 +187,7 @@ impl Config {
             ("physical_partition_size", format!("{}B", self.node.physical_partition_size)),
             ("replica_replacement_after", format!("{}ms", self.node.replica_replacement_after.as_millis())),
             ("physical_partition_throughput", self.node.physical_partition_throughput.to_string()),
+            ("auto_cleanup_enabled", self.node.auto_cleanup.to_string()),
             ("hot_partition_relief", self.node.hot_partition_relief.to_string()),
             ("hot_partition_reads_per_second", self.node.hot_partition_reads_per_second.to_string()),
             ("native_shard_aware_transport_port", self.shard_aware_port.to_string()),

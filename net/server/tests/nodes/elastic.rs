@@ -10,9 +10,14 @@ const ROWS: i32 = 60;
 
 /// Starts these nodes of one core, and creates and fills a table with so many replicas.
 pub(super) fn filled(seed: u64, nodes: &[NodeId], factor: u32) -> Sim {
+    filled_as(seed, nodes, factor, config)
+}
+
+/// The same with nodes of this configuration.
+fn filled_as(seed: u64, nodes: &[NodeId], factor: u32, config_of: fn(NodeId) -> Config) -> Sim {
     let mut sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
     for node in nodes {
-        assert_eq!(start(&mut sim, *node, 1, config(*node)), []);
+        assert_eq!(start(&mut sim, *node, 1, config_of(*node)), []);
     }
     run(&mut sim, move || async move {
         let mut client = client(ONE).await;
@@ -512,5 +517,34 @@ fn p7_what_was_deleted_stays_so_when_a_keyspace_gets_its_replicas_back() {
             assert_eq!(shown(node, Consistency::One).await, [0; 0], "{node:?}");
         }
         assert_eq!(shown(ONE, Consistency::All).await, [0; 0]);
+    });
+}
+
+#[test]
+fn a_node_that_is_told_so_removes_what_it_has_lost_by_itself() {
+    let config_of = |node| {
+        let mut config = config(node);
+        config.node.auto_cleanup = true;
+        config
+    };
+    let mut sim = filled_as(56, &[ONE, TWO], 1, config_of);
+    run(&mut sim, || async {
+        for node in [ONE, TWO] {
+            tool(node, "flush", &[], &[]).await;
+        }
+    });
+    assert_eq!(start(&mut sim, THREE, 2, config_of(THREE)), []);
+    run(&mut sim, || async {
+        normal(ONE, &[ONE, TWO, THREE]).await;
+        let deadline = runtime::now().after(Duration::from_secs(60));
+        for node in [ONE, TWO] {
+            while !tool(node, "compactionhistory", &[], &[]).await.contains("compaction_type:Cleanup") {
+                assert!(runtime::now() < deadline, "{node:?} has lost something and cleans itself");
+                runtime::sleep(Duration::from_millis(100)).await;
+            }
+        }
+        assert_eq!(shown(ONE, Consistency::One).await, all());
+        let history = tool(THREE, "compactionhistory", &[], &[]).await;
+        assert!(!history.contains("compaction_type:Cleanup"), "a node that has lost nothing leaves its SSTables alone");
     });
 }

@@ -8,7 +8,10 @@
 //!    without such keys stay as they are.
 //! 3. The operation begins if no other one has begun or ended meanwhile.
 //!
-//! This comes before the beginning, because from then on a node gets writes of what it gains, which must stay.
+//! With `auto_cleanup_enabled` a node does step 2 by itself, too, as soon as an operation has ended: then there is nothing
+//! to wait for when the next one begins.
+//!
+//! Step 2 comes before the beginning, because from then on a node gets writes of what it gains, which must stay.
 //!
 //! Invariants: nothing is removed while an operation is under way. A node that is down when an operation begins, or
 //! that runs an older version, is not asked: if it gains a range a second time, an operator has to clean it before.
@@ -33,6 +36,8 @@ use uuid::Uuid;
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Pause before nodes are asked again.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Pause before what could not be removed is tried again.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
 impl Shard {
     /// Lets the nodes that are about to gain something remove what they have outside of their ranges. Returns false if
@@ -100,6 +105,18 @@ impl Shard {
             self.metadata().set_clean_since(epoch);
         }
         Ok(())
+    }
+}
+
+/// Removes what this node has outside of its ranges whenever an operation has ended, until it stops.
+pub(crate) async fn keep_clean(shard: Shard) {
+    while !shard.store().is_closing() {
+        let epoch = shard.metadata().current().epoch;
+        let is_calm = shard.metadata().current().operations.is_empty();
+        match !is_calm || is_done(shard.remove_stale().await) {
+            true => shard.metadata().wait_for(epoch + 1).await,
+            false => runtime::sleep(RETRY_PAUSE).await,
+        }
     }
 }
 

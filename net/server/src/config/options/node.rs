@@ -209,6 +209,14 @@ pub(super) const KEYS: &[Key] = &[
     )
     .own(),
     read(
+        "auto_cleanup_enabled",
+        FLAG,
+        "false",
+        "what the node has of ranges that it lost is removed as soon as an operation on the ring has ended, as by \
+         `nodetool cleanup`; what it has of tablets always is",
+    )
+    .own(),
+    read(
         "hot_partition_relief",
         FLAG,
         "true",
