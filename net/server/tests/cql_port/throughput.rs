@@ -75,6 +75,18 @@ fn the_price_is_told_to_those_who_ask_and_where_throughput_is_provisioned() {
         let rows = client.rows("SELECT role, writes, write_units, refused FROM system_views.throughput").await.rows;
         let expected = [b"".to_vec(), 1u64.to_be_bytes().to_vec(), 2f64.to_be_bytes().to_vec(), vec![0; 8]];
         assert_eq!(rows, [expected.map(Some).to_vec()]);
+        client.query("CREATE TABLE k.w (a int, b int, c text, PRIMARY KEY (a, b))").await;
+        for b in 0..10 {
+            client.query(&format!("INSERT INTO k.w (a, b, c) VALUES (1, {b}, '{:200}')", "")).await;
+        }
+        let transaction =
+            |limit: &str| format!("BEGIN TRANSACTION SELECT c FROM k.w WHERE a = 1{limit}; COMMIT TRANSACTION");
+        assert_eq!(charge(&asked(&client, &transaction(" LIMIT 1"), true).await), Some(7.0), "as a conditional change");
+        assert_eq!(
+            charge(&asked(&client, &transaction(""), true).await),
+            Some(7.0 + 9.0 * 0.2 + 0.3),
+            "ten rows, 2 KiB"
+        );
         let old = Client::ready(Version::V3).await;
         assert_eq!(charge(&asked(&old, write, true).await), None, "version 3 has no payloads");
     });

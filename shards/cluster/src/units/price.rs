@@ -13,6 +13,7 @@
 //! | a KiB of a mutation, begun | 0.60 for each replica | it is written twice more: log, SSTable |
 //! | an index that a mutation changes | 1.00 for each replica | it is read before it is changed |
 //! | a condition (IF) | two more writes without data, and a read of the row at a majority | the rounds of Paxos |
+//! | a transaction | the same, and each further row and KiB of what it reads, at a majority | |
 //! | a logged batch | one more write of all its bytes to two nodes | the batch log |
 //!
 //! Invariants: the price depends on nothing but [`Work`], so that it is the same in every run; no request is free.
@@ -94,6 +95,16 @@ pub fn write_at_replica(bytes: u64) -> u64 {
     WRITE_REPLICA + kib(bytes) * WRITE_KIB
 }
 
+/// What a conditional change or a transaction costs in addition that reads more than the row of 1 KiB at most whose read
+/// [`price`] contains, hundredths: so many rows and bytes, at a majority of so many replicas.
+pub fn read_by_decision(rows: u64, bytes: u64, replicas: u64) -> u64 {
+    majority(replicas) * (rows.saturating_sub(1) * READ_ROW + (kib(bytes) - 1) * READ_KIB)
+}
+
+fn majority(replicas: u64) -> u64 {
+    replicas / 2 + 1
+}
+
 fn read_price(work: &Work) -> u64 {
     if work.partitions + work.rows + work.indexes_read == 0 {
         return 0;
@@ -116,8 +127,7 @@ fn write_price(work: &Work) -> u64 {
     let mut all = write(work.mutations, work.written_kib, work.indexes_written, writers);
     if work.conditional {
         // Promise and proposal are written as well, and a majority reads the row.
-        let majority = writers / 2 + 1;
-        all += 2 * write(1, 1, 0, writers) + majority * (READ_PARTITION + READ_ROW + READ_KIB);
+        all += 2 * write(1, 1, 0, writers) + majority(writers) * (READ_PARTITION + READ_ROW + READ_KIB);
     }
     if work.logged {
         all += write(1, work.written_kib, 0, BATCH_LOG_NODES);
@@ -153,6 +163,9 @@ mod tests {
         let mut conditional = Work { writers: 3, conditional: true, ..Work::default() };
         conditional.mutation(40, 0);
         assert_eq!(price(&conditional), 3 * 500 + 2 * 100);
+        assert_eq!(read_by_decision(1, 1024, 3), 0, "that row is in the price");
+        assert_eq!(read_by_decision(0, 0, 3), 0, "a row that is not there too");
+        assert_eq!(read_by_decision(100, 10 << 10, 3), 2 * (99 * 20 + 9 * 30));
         let mut logged = Work { writers: 3, logged: true, ..Work::default() };
         logged.mutation(40, 0);
         logged.mutation(40, 0);

@@ -37,8 +37,8 @@ use asking::Asking;
 use bill::ReadCharge;
 use cluster::placement::TablePlacement;
 use cluster::topology::Topology;
-use cluster::units::Work;
 use cluster::units::limits::{Cost, Limit, Measure, Scope, limits};
+use cluster::units::{Work, price};
 use model::schema::is_system_keyspace;
 use model::{Consistency, DecoratedKey, Failure, Table, Token};
 use permit::permit;
@@ -59,6 +59,7 @@ struct Demand<'a> {
 }
 
 /// What limits a request.
+#[derive(Default)]
 struct Payers {
     /// The quota of the role.
     role: Option<Rc<QuotaMeter>>,
@@ -124,6 +125,14 @@ impl Admitted {
         }
     }
 
+    /// Charges so many hundredths of request units more.
+    fn charge_more(self, units: u64) {
+        let now = micros(runtime::now());
+        for Charged { leases, name, .. } in self.scopes.into_iter().filter(|scope| scope.name.0 == Measure::Units) {
+            leases.with_lease(name, 0, now, |lease| lease.settle(0, units));
+        }
+    }
+
     /// Charges what a read has cost in place of what it was expected to cost.
     fn settle(self, cost: &Cost) {
         let now = micros(runtime::now());
@@ -180,8 +189,8 @@ pub(crate) async fn admit_decision(
     bytes: u64,
     consistency: Consistency,
     conditional: bool,
-) -> Result<(), Failure> {
-    let Ok(placement) = shard.placement_of(table) else { return Ok(()) };
+) -> Result<DecisionCharge, Failure> {
+    let Ok(placement) = shard.placement_of(table) else { return Ok(DecisionCharge::default()) };
     let readers = u64::from(placement.keyspace().levels().required(consistency).block_for);
     let writers = placement.replicas(token, key).natural().len() as u64;
     let reads = u64::from(!conditional);
@@ -189,7 +198,34 @@ pub(crate) async fn admit_decision(
     work.mutation(bytes + key.len() as u64, table.indexes.len() as u64);
     let keys = [(token, key)];
     let demand = Demand { table, is_write: true, cost: Cost::of_write(&work), keys: &keys, consistency };
-    admit_change(shard, bill, &placement, &demand).await
+    let (payers, admitted) = admit_change(shard, bill, &placement, &demand).await?;
+    Ok(DecisionCharge { payers, admitted, writers })
+}
+
+/// A decision that has been admitted as one that returns a small row at most.
+#[derive(Default)]
+pub(crate) struct DecisionCharge {
+    payers: Payers,
+    admitted: Admitted,
+    /// Replicas of the partition.
+    writers: u64,
+}
+
+impl DecisionCharge {
+    /// Charges what it has read and returned beyond that row.
+    pub(crate) fn end(self, bill: &Bill, rows: u64, bytes: u64) {
+        let units = price::read_by_decision(rows, bytes, self.writers);
+        if units == 0 {
+            return;
+        }
+        bill.add(units, !self.payers.is_empty());
+        self.admitted.charge_more(units);
+        let charged = Charges { read_units: units, ..Charges::default() };
+        self.payers.quotas().for_each(|quota| quota.charge(&charged));
+        if let Some(meter) = &self.payers.table {
+            meter.charge(bill.role(), &charged, runtime::now());
+        }
+    }
 }
 
 async fn admit_change(
@@ -197,14 +233,14 @@ async fn admit_change(
     bill: &Bill,
     placement: &TablePlacement,
     demand: &Demand<'_>,
-) -> Result<(), Failure> {
+) -> Result<(Payers, Admitted), Failure> {
     let units = demand.cost.units;
     let payers = Payers::of(shard, bill, demand.table);
     if payers.is_empty() {
         bill.add(units, false);
-        return Ok(());
+        return Ok((payers, Admitted::default()));
     }
-    admit(shard, bill, &payers, placement, demand).await?;
+    let admitted = admit(shard, bill, &payers, placement, demand).await?;
     let charged = Charges { writes: 1, write_units: units, ..Charges::default() };
     payers.quotas().for_each(|quota| quota.charge(&charged));
     if let Some(meter) = &payers.table {
@@ -214,7 +250,7 @@ async fn admit_change(
         demand.keys.iter().for_each(|(_, key)| meter.note_key(key, part, true, now));
     }
     bill.add(units, true);
-    Ok(())
+    Ok((payers, admitted))
 }
 
 /// Admits a read of these keys; none: of a range. It is charged by [`Bill::end_read`].

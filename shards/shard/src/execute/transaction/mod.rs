@@ -98,10 +98,12 @@ pub(crate) async fn run(
         }
         false => plan_change(shard, &placement, &key, serial, parameters.consistency)?,
     };
+    let mut charge = None;
     if let Some(bill) = bill {
         let bytes = parts.iter().map(ConditionalStatement::bytes).sum();
         let token = shard.partitioner().token(&key);
-        admit_decision(shard, bill, table, (token, &key), bytes, parameters.consistency, true).await?;
+        let admitted = admit_decision(shard, bill, table, (token, &key), bytes, parameters.consistency, true);
+        charge = Some((bill, admitted.await?));
     }
     let timeouts = shard.request_timeouts();
     let statics = statics_of(plan);
@@ -127,6 +129,10 @@ pub(crate) async fn run(
         true => decided.map_err(|failure| cas_plan.failure_of_read(failure))?,
         false => decided?,
     };
+    if let Some((bill, charge)) = charge {
+        let rows = plan.lets.len() as u64 + u64::from(decided.rows.rows);
+        charge.end(bill, rows, decided.rows.bytes.len() as u64);
+    }
     Ok(match &plan.returning {
         None => Response::Void,
         Some(Returning::Select(select)) => {
