@@ -108,9 +108,13 @@ impl AcceptQueue {
         }
     }
 
-    /// Passes an error to the next task that takes a connection.
+    /// Passes an error to the next task that takes a connection, but for those that follow one: accepts under way at
+    /// the same time fail for the same reason.
     pub(crate) fn fail(&self, e: io::Error) {
-        self.ready.borrow_mut().push_back(Err(e));
+        let mut ready = self.ready.borrow_mut();
+        if !matches!(ready.back(), Some(Err(_))) {
+            ready.push_back(Err(e));
+        }
     }
 
     /// Connections and errors that wait for a task.

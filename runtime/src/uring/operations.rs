@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Waker};
 pub(super) enum Operation {
     /// An operation with one result, for which a future waits.
     Single(Rc<dyn Complete>),
-    /// Multishot accept.
+    /// An accept of a listener.
     Accept(Rc<ListenerState>),
     /// Multishot receive.
     Receive(Rc<Connection>),

@@ -246,7 +246,7 @@ impl Core {
         let operation = self.operations.borrow_mut().complete(OperationId(user_data), more);
         match operation {
             Some(Operation::Single(single)) => single.complete(result),
-            Some(Operation::Accept(listener)) => listener.accepted(self, result, more),
+            Some(Operation::Accept(listener)) => listener.accepted(OperationId(user_data), result),
             Some(Operation::Receive(connection)) => connection.received(result, flags),
             Some(Operation::Send(connection)) => connection.sent(result),
             Some(Operation::Rouse) => self.await_event(),

@@ -1,4 +1,7 @@
-//! Listeners, by multishot accept, and outgoing connections.
+//! Listeners and outgoing connections.
+//!
+//! A listener has a few accepts under way at a time. One multishot accept would have the kernel accept all clients that
+//! connect at once before any other task of the shard runs again.
 
 use super::operations::{Operation, OperationId, Payload};
 use super::reactor::{self, Core};
@@ -6,13 +9,17 @@ pub(crate) use super::stream::{RecvBuf, Stream};
 use crate::system::accept_queue::{AcceptQueue, Accepted, SocketName};
 use crate::system::address::{SocketAddress, connecting, shut_down};
 use io_uring::{opcode, types};
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::path::Path;
+use std::ptr;
 use std::rc::Rc;
 use std::task::Waker;
+
+/// Accepts of a listener under way at a time.
+const ACCEPTS: usize = 8;
 
 /// A descriptor that is closed through the ring, after all operations that were started on it.
 pub(super) struct Descriptor {
@@ -49,11 +56,12 @@ pub(crate) struct Listener {
     name: SocketName,
 }
 
-/// State that the multishot accept shares with the tasks that wait for connections.
+/// State that accepts share with the tasks that wait for connections.
 pub(super) struct ListenerState {
     descriptor: Descriptor,
     queue: AcceptQueue,
-    armed: Cell<Option<OperationId>>,
+    /// The accepts under way.
+    armed: RefCell<Vec<OperationId>>,
     closed: Cell<bool>,
 }
 
@@ -87,10 +95,8 @@ impl Drop for Listener {
     fn drop(&mut self) {
         self.name.remove();
         self.state.closed.set(true);
-        if let Some(id) = self.state.armed.get() {
-            self.state.descriptor.core().cancel(id);
-        }
-        // This frees the port at once; the descriptor is closed when the accept has ended.
+        self.state.armed.borrow().iter().for_each(|id| self.state.descriptor.core().cancel(*id));
+        // This frees the port at once; the descriptor is closed when the accepts have ended.
         shut_down(self.state.descriptor.raw());
     }
 }
@@ -100,7 +106,7 @@ impl ListenerState {
         let state = Rc::new(ListenerState {
             descriptor: Descriptor::new(socket, reactor::current()),
             queue: AcceptQueue::new(local),
-            armed: Cell::new(None),
+            armed: RefCell::default(),
             closed: Cell::new(false),
         });
         state.arm();
@@ -110,35 +116,33 @@ impl ListenerState {
     #[expect(unsafe_code, reason = "see Core::start")]
     fn arm(self: &Rc<ListenerState>) {
         let core = self.descriptor.core();
-        if self.armed.get().is_some() || self.closed.get() || core.is_stopping() {
+        if self.closed.get() || core.is_stopping() {
             return;
         }
-        let entry = opcode::AcceptMulti::new(self.descriptor.target()).flags(libc::SOCK_CLOEXEC).build();
-        // SAFETY: the entry names only the descriptor, which the operation keeps open.
-        let id = unsafe { core.start(Operation::Accept(self.clone()), entry) };
-        self.armed.set(Some(id));
+        let mut armed = self.armed.borrow_mut();
+        while armed.len() < ACCEPTS {
+            let accept = opcode::Accept::new(self.descriptor.target(), ptr::null_mut(), ptr::null_mut());
+            let entry = accept.flags(libc::SOCK_CLOEXEC).build();
+            // SAFETY: the entry names only the descriptor, which the operation keeps open.
+            armed.push(unsafe { core.start(Operation::Accept(self.clone()), entry) });
+        }
     }
 
-    /// Takes one result of the multishot accept.
+    /// Takes the result of an accept.
     #[expect(unsafe_code, reason = "a descriptor arrives as a number")]
-    pub(super) fn accepted(self: &Rc<ListenerState>, core: &Core, result: i32, more: bool) {
-        if !more {
-            self.armed.set(None);
-        }
+    pub(super) fn accepted(self: &Rc<ListenerState>, id: OperationId, result: i32) {
+        self.armed.borrow_mut().retain(|armed| *armed != id);
         if result >= 0 {
             // SAFETY: the kernel has just created this descriptor for us, and nobody else has its number.
             let descriptor = unsafe { OwnedFd::from_raw_fd(result) };
             self.queue.push(descriptor);
         } else if !matches!(-result, libc::ECANCELED | libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) {
-            // The next `accept` arms it again, so that a lack of descriptors does not make this spin.
+            // The next `accept` goes on, so that a lack of descriptors does not make this spin.
             self.queue.fail(io::Error::from_raw_os_error(-result));
         }
-        let full = self.queue.is_full();
-        match self.armed.get() {
-            Some(id) if full && !self.closed.get() => core.cancel(id),
-            None if !full && result >= 0 => self.arm(),
-            None if matches!(-result, libc::ECONNABORTED | libc::EINTR | libc::EAGAIN) => self.arm(),
-            _ => {}
+        let goes_on = result >= 0 || matches!(-result, libc::ECONNABORTED | libc::EINTR | libc::EAGAIN);
+        if goes_on && !self.queue.is_full() {
+            self.arm();
         }
         self.queue.take_waiters().into_iter().for_each(Waker::wake);
     }

@@ -3,8 +3,8 @@
 //! 1. Shard 0 accepts. On a plain port a connection goes to the shard with the fewest; on a shard-aware port to
 //!    shard `source port % shards`, as ScyllaDB's drivers expect.
 //! 2. The accepted socket moves to its shard as a [`Control`] message and is attached to that shard's ring.
-//! 3. If the port is encrypted, the shard makes the handshake of TLS before anything else is read. Accepting and all of
-//!    a handshake, login included, run in [`HANDSHAKE_CLASS`].
+//! 3. If the port is encrypted, the shard makes the handshake of TLS before anything else is read. Accepting, all of a
+//!    handshake, login included, and the end of a connection run in [`HANDSHAKE_CLASS`].
 //! 4. A drain lets no further request begin, waits for those under way and closes every connection.
 //!
 //! Invariants: connections are bounded in all and per client address; a drain answers every request that was begun,
@@ -30,6 +30,7 @@ use std::task;
 use std::task::Poll;
 use std::time::Duration;
 use tls::Stream;
+use wire::decoder::Decoder;
 
 /// How long a drain waits for requests under way and for their answers to be sent.
 pub const DRAIN_MAX: Duration = Duration::from_secs(15);
@@ -127,27 +128,53 @@ impl Connections {
         }
     }
 
-    /// Serves a connection on the current shard, in a task of its own.
+    /// Makes a connection on the current shard and serves it, in tasks of its own: one in [`HANDSHAKE_CLASS`] until the
+    /// handshake is done, then one for its requests, and one in that class again to end it.
     pub(crate) fn open(self: &Rc<Self>, accepted: Accepted, port: PortKind) {
         let connections = self.clone();
-        runtime::spawn(async move {
+        runtime::spawn_in(HANDSHAKE_CLASS, async move {
             let address = accepted.peer().ip();
-            if !connections.closing.borrow().is_set() {
-                match accepted.attach() {
-                    Ok(socket) => {
-                        if let Some(stream) = connections.secure(socket, port.encryption).await {
-                            ServedConnection(Box::pin(connections.serve(stream))).await;
-                        }
-                    }
-                    Err(error) => tracing::debug!(%error, "a connection could not be attached"),
-                }
-            }
-            if runtime::current_shard() == ShardId(0) {
-                connections.closed(ShardId(0), address);
-            } else {
-                connections.control.send(ShardId(0), Control::Closed(address)).await;
-            }
+            let made = connections.make(accepted, port).await;
+            let Some((registration, decoder)) = made else { return connections.tell_closed(address).await };
+            runtime::spawn(async move {
+                let Registration { connections, connection, .. } = &registration;
+                let served = receiver::serve(connection, &connections.registry, decoder);
+                ServedConnection(Box::pin(served)).await;
+                runtime::spawn_in(HANDSHAKE_CLASS, async move {
+                    receiver::end(&registration.connection).await;
+                    let connections = registration.connections.clone();
+                    drop(registration);
+                    connections.tell_closed(address).await;
+                });
+            });
         });
+    }
+
+    /// Makes the handshakes; `None` if one of them has failed or the node drains.
+    async fn make(self: &Rc<Self>, accepted: Accepted, port: PortKind) -> Option<(Registration, Decoder)> {
+        if self.closing.borrow().is_set() {
+            return None;
+        }
+        let socket = match accepted.attach() {
+            Ok(socket) => socket,
+            Err(error) => {
+                tracing::debug!(%error, "a connection could not be attached");
+                return None;
+            }
+        };
+        let stream = self.secure(socket, port.encryption).await?;
+        let registration = self.register(stream);
+        let decoder = receiver::shake_hands(&registration.connection, &self.registry).await?;
+        Some((registration, decoder))
+    }
+
+    /// Lets shard 0 know that a connection of this shard has closed.
+    async fn tell_closed(&self, address: IpAddr) {
+        if runtime::current_shard() == ShardId(0) {
+            self.closed(ShardId(0), address);
+        } else {
+            self.control.send(ShardId(0), Control::Closed(address)).await;
+        }
     }
 
     /// Shard 0: a connection that `shard` served has closed.
@@ -156,36 +183,29 @@ impl Connections {
     }
 
     /// Makes the handshake of TLS if there is to be one; `None` if it has failed or the node drains.
-    async fn secure(self: &Rc<Self>, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
+    async fn secure(&self, socket: runtime::Stream, encryption: Encryption) -> Option<Stream> {
         if encryption == Encryption::Off {
             return Some(socket.into());
         }
-        let connections = self.clone();
-        // A task of its own, so that its memory does not stay either.
-        let securing = runtime::spawn_in(HANDSHAKE_CLASS, async move {
-            let context = &connections.context;
-            let keys = context.keys.borrow().clients.clone();
-            let source = socket.peer().ip();
-            let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
-            let secured = context.metrics.handshakes.run(source, HANDSHAKE_MAX, accepting).await;
-            if secured.is_err() {
-                context.metrics.evictions.increment();
-            }
-            secured.ok()
-        });
-        securing.await.filter(|_| !self.closing.borrow().is_set())
+        let context = &self.context;
+        let keys = context.keys.borrow().clients.clone();
+        let source = socket.peer().ip();
+        let accepting = Stream::accept_by(encryption, socket, keys.as_ref());
+        let secured = context.metrics.handshakes.run(source, HANDSHAKE_MAX, accepting).await;
+        if secured.is_err() {
+            context.metrics.evictions.increment();
+        }
+        secured.ok().filter(|_| !self.closing.borrow().is_set())
     }
 
-    async fn serve(self: &Rc<Self>, stream: Stream) {
+    fn register(self: &Rc<Self>, stream: Stream) -> Registration {
         self.context.metrics.connections.increment();
         let id = self.next_id.get();
         self.next_id.set(id + 1);
         let connection = Rc::new(Connection::new(self.context.clone(), stream));
         self.open.borrow_mut().insert(id, connection.clone());
         self.registry.add(&connection);
-        let registration = Registration { connections: self, id, connection: &connection };
-        receiver::serve(&connection, &self.registry).await;
-        drop(registration);
+        Registration { connections: self.clone(), id, connection }
     }
 
     /// Accepts and serves no further connections.
@@ -241,16 +261,16 @@ impl<F: Future> Future for ServedConnection<F> {
 
 /// Makes the shard forget a connection when dropped, even if its task is dropped while it serves. The connection and
 /// its task hold each other.
-struct Registration<'s> {
-    connections: &'s Connections,
+struct Registration {
+    connections: Rc<Connections>,
     id: u64,
-    connection: &'s Rc<Connection>,
+    connection: Rc<Connection>,
 }
 
-impl Drop for Registration<'_> {
+impl Drop for Registration {
     fn drop(&mut self) {
         self.connections.open.borrow_mut().remove(&self.id);
-        self.connections.registry.forget(self.connection);
+        self.connections.registry.forget(&self.connection);
         self.connections.context.request_memory.closed(self.connection.peer().ip());
     }
 }

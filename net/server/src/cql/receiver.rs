@@ -65,34 +65,38 @@ struct Bytes {
     _address: Option<Permit>,
 }
 
-/// Serves a connection until either side closes it.
-pub(crate) async fn serve(connection: &Rc<Connection>, registry: &Rc<ConnectionRegistry>) {
-    let shaking = shake_hands(connection.clone(), registry.clone());
-    match runtime::spawn_in(HANDSHAKE_CLASS, shaking).await {
-        Some(Ok(decoder)) => {
-            let Close = Receiver::new(connection, registry, decoder).requests().await;
-        }
-        Some(Err(Close)) => {}
-        None => {
-            tracing::debug!(peer = %connection.peer(), "handshake took too long");
-            connection.context.metrics.evictions.increment();
-            return;
-        }
-    }
-    // Answers of requests under way have nowhere to go any more; what is queued is handed to the system.
-    connection.flush().await;
-    connection.shutdown();
-}
-
-/// Makes the handshake; `None` if it takes too long. The decoder may have received the first requests by then.
-async fn shake_hands(connection: Rc<Connection>, registry: Rc<ConnectionRegistry>) -> Option<Result<Decoder, Close>> {
+/// Makes the handshake. Returns the decoder, which may have received the first requests by then; `None` if it has failed
+/// or takes too long.
+pub(crate) async fn shake_hands(connection: &Rc<Connection>, registry: &ConnectionRegistry) -> Option<Decoder> {
     let context = &connection.context;
     let limits = &context.config.client_limits;
     let sizes = SizeLimits { envelope_bytes_max: limits.frame_bytes_max, body_bytes_max: limits.message_bytes_max };
     let decoder = Decoder::server(context.lowest_version()).with_limits(sizes);
-    let mut receiver = Receiver::new(&connection, &registry, decoder);
-    let made = runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await?;
-    Some(made.map(|()| receiver.decoder))
+    let mut receiver = Receiver::new(connection, registry, decoder);
+    match runtime::timeout(HANDSHAKE_MAX, receiver.handshake()).await {
+        Some(Ok(())) => Some(receiver.decoder),
+        Some(Err(Close)) => {
+            end(connection).await;
+            None
+        }
+        None => {
+            tracing::debug!(peer = %connection.peer(), "handshake took too long");
+            context.metrics.evictions.increment();
+            None
+        }
+    }
+}
+
+/// Serves a connection after its handshake, until either side closes it.
+pub(crate) async fn serve(connection: &Rc<Connection>, registry: &ConnectionRegistry, decoder: Decoder) {
+    let Close = Receiver::new(connection, registry, decoder).requests().await;
+}
+
+/// Ends a connection that either side closes.
+pub(crate) async fn end(connection: &Rc<Connection>) {
+    // Answers of requests under way have nowhere to go any more; what is queued is handed to the system.
+    connection.flush().await;
+    connection.shutdown();
 }
 
 /// Whether an envelope is a request that has to be admitted.
