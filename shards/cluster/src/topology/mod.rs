@@ -59,6 +59,8 @@ pub mod features {
     pub const SUB_PARTITION_GROWTH: u64 = 1 << 23;
     /// It tells what keyspaces store, and keeps to quotas of that.
     pub const STORED_QUOTAS: u64 = 1 << 24;
+    /// It knows tables whose keys grow by themselves, and tells how large and how busy these are.
+    pub const KEY_GROWTH: u64 = 1 << 26;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -79,7 +81,8 @@ pub mod features {
         | EMPTIED_NODES
         | QUOTAS
         | SUB_PARTITION_GROWTH
-        | STORED_QUOTAS;
+        | STORED_QUOTAS
+        | KEY_GROWTH;
 }
 
 /// A member of the cluster, as it describes itself.
