@@ -71,6 +71,8 @@ verbs! {
     FetchTable = 0x26, "FETCH_TABLE_REQ";
     /// How large are the tablets on the node?
     TabletFigures = 0x27, "TABLET_FIGURES_REQ";
+    /// How large and how busy are the sub-partitions of keys that grow by themselves?
+    KeyFigures = 0x28, "KEY_FIGURES_REQ";
     /// Apply a mutation.
     Mutation = 0x40, "MUTATION_REQ";
     /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.

@@ -11,9 +11,10 @@
 //! | SNAPSHOT_REQ | see `operations::cluster_snapshots` | |
 //! | FETCH_TABLE_REQ | see `stream::handing_out` | |
 //! | TABLET_FIGURES_REQ | none | see `operations::tablet_figures` |
+//! | KEY_FIGURES_REQ | none | see `operations::key_figures` |
 
 use super::barrier::EndOlder;
-use crate::operations::{cluster_snapshots, tablet_figures};
+use crate::operations::{cluster_snapshots, key_figures, tablet_figures};
 use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
@@ -152,7 +153,8 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         Verb::ClusterSnapshot => Some(Box::pin(cluster_snapshots::serve(shard, body)).await),
         Verb::FetchTable => Some(handing_out::serve(shard, body).await),
         Verb::TabletFigures if body.is_empty() => Some(Box::pin(tablet_figures::serve(shard)).await),
-        Verb::TabletFigures => Some(Err(Unreadable)),
+        Verb::KeyFigures if body.is_empty() => Some(Box::pin(key_figures::serve(shard)).await),
+        Verb::TabletFigures | Verb::KeyFigures => Some(Err(Unreadable)),
         _ => None,
     }
 }
