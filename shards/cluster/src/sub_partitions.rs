@@ -26,6 +26,10 @@
 //! Invariants: growing multiplies the number of sub-partitions by a whole number; a key that has grown by itself has
 //! more than all keys of its table; one growth of a table is under way at a time.
 
+mod visible;
+
+pub use visible::VisiblePlaces;
+
 use model::write_sharding::SHARDS_MAX;
 use model::{Places, WriteSharding};
 use serde::{Deserialize, Serialize};
@@ -485,27 +489,6 @@ impl SubPartitionMap {
                 Ok(Some(map))
             }
         }
-    }
-}
-
-/// The sub-partitions in which reads find rows; what others have is to come, or was left behind.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VisiblePlaces {
-    /// Those of all keys that have none of their own.
-    pub all: Places,
-    /// By the Murmur3 token of a logical key, the key and its places.
-    pub keys: BTreeMap<i64, (Vec<u8>, Places)>,
-}
-
-impl VisiblePlaces {
-    /// Whether reads find the rows of a stored partition.
-    pub fn has(&self, table: &model::Table, stored: &[u8]) -> bool {
-        let Some((logical, number)) = table.logical_key(stored) else { return false };
-        if self.keys.is_empty() {
-            return self.all.has(number);
-        }
-        let own = self.keys.get(&model::Partitioner::Murmur3.token(logical).0);
-        own.filter(|(key, _)| key == logical).map_or(self.all, |(_, places)| *places).has(number)
     }
 }
 

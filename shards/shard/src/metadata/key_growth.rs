@@ -76,23 +76,28 @@ async fn look(shard: &Shard, memory: &mut Memory) -> Result<(), String> {
     let schema = shard.schema();
     let now = runtime::now();
     memory.pauses.retain(|_, until| *until > now);
+    let mut failed = Ok(());
     for (table, sharding) in tables(&schema) {
         let metadata = shard.metadata().current();
         let map = metadata.sub_partitions.get(&table.id.0).map(|map| &**map);
         let plan = key_growth::plan(map, sharding, figures.get(&table.id).into_iter().flatten());
         let Some(next) = memory.next(table, plan, now) else { continue };
-        if growths(&metadata) >= GROWTHS_MAX {
-            return Ok(());
+        if !has_room(&metadata) {
+            break;
         }
-        memory.pause(table.id, next.token, now);
-        begin(shard, table, map, sharding, next).await?;
+        let token = next.token;
+        match begin(shard, table, map, sharding, next).await {
+            Ok(()) => memory.pause(table.id, token, now),
+            // Other tables do not wait for this one.
+            Err(text) => failed = Err(format!("table {}: {text}", table.full_name())),
+        }
     }
-    Ok(())
+    failed
 }
 
-/// How many growths are under way.
-fn growths(metadata: &Metadata) -> usize {
-    metadata.sub_partitions.values().filter(|map| map.is_growing()).count()
+/// Whether another growth may begin.
+fn has_room(metadata: &Metadata) -> bool {
+    metadata.sub_partitions.values().filter(|map| map.is_growing()).count() < GROWTHS_MAX
 }
 
 /// Begins a growth.
@@ -171,5 +176,18 @@ mod tests {
         assert_eq!(memory.pauses.len(), PAUSES_MAX);
         memory.pause(table.id, -1, now.after(PAUSE));
         assert_eq!(memory.pauses.len(), PAUSES_MAX, "the oldest has made room");
+    }
+
+    #[test]
+    fn so_many_tables_grow_and_one_more_does_not() {
+        let mut metadata = Metadata::default();
+        for table in 0..GROWTHS_MAX as u8 {
+            assert!(has_room(&metadata), "{table} tables grow");
+            let key = SubPartitionsChange::GrowKey { key: vec![1], token: 1, shards: 4, reason: GrowthReason::Load };
+            for change in [SubPartitionsChange::Keep { shards: 1, is_random: false }, key] {
+                metadata.apply(1, &Command::SubPartitions { table: [table; 16], change }).expect("it fits");
+            }
+        }
+        assert!(!has_room(&metadata));
     }
 }
