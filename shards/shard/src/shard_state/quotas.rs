@@ -79,12 +79,10 @@ impl QuotaMeter {
     pub(crate) fn check_stored(&self) -> Result<(), Failure> {
         let stored = self.stored.get();
         match self.quota.get().bytes_stored {
-            Some(most) if stored >= most => {
-                Err(self.refused(Failure::invalid(format!(
-                    "The keyspace {} stores {stored} bytes, and its quota allows {most}: only deletions are possible",
-                    self.name
-                ))))
-            }
+            Some(most) if stored >= most => Err(self.refused(Failure::invalid(format!(
+                "The keyspace {} stores {stored} bytes, and its quota allows {most}: only deletions are possible",
+                self.name
+            )))),
             _ => Ok(()),
         }
     }
