@@ -1,6 +1,7 @@
 //! Tables with `'shards': 'auto'`: keys that get more sub-partitions by themselves, while they are written and read.
 
-use super::write_sharding::{ONE_REPLICA, THREE_REPLICAS};
+use super::growth::compare;
+use super::write_sharding::{self, ONE_REPLICA, TABLETS, THREE_REPLICAS, Twin, Twins};
 use super::*;
 use model::Consistency;
 use server::client::CallError;
@@ -9,6 +10,19 @@ use std::collections::BTreeMap;
 /// Where the leader has a key begin to grow.
 const BEGINS: &str = "a key begins to grow";
 const TABLE: &str = "k.grown";
+/// Twins of which one has keys that grow as soon as somebody asks for them.
+const BY_T: Twin = Twin {
+    columns: "d int, c int, t text, v int, w text, l list<int>, PRIMARY KEY (d, c, t)",
+    options: "CLUSTERING ORDER BY (c DESC, t ASC)",
+    sharding: "{'shards': 'auto', 'by': ['t'], 'sub_partition_size': 0, 'sub_partition_throughput': 1}",
+    two_keys: false,
+};
+const BY_BOTH: Twin = Twin {
+    columns: "d int, e text, c int, t text, v int, w text, l list<int>, PRIMARY KEY ((d, e), c, t)",
+    options: "CLUSTERING ORDER BY (c ASC, t ASC)",
+    sharding: "{'shards': 'auto', 'by': ['c', 't'], 'sub_partition_size': 0, 'sub_partition_throughput': 1}",
+    two_keys: true,
+};
 /// Rows of keys that stay small.
 const FEW: i32 = 5;
 
@@ -418,4 +432,39 @@ fn a_key_whose_rows_chance_places_grows_by_size() {
             rows.iter().filter(|row| int(row[0].as_deref()) == Some(1)).map(|row| bigint(row, 1)).collect();
         assert_eq!(places.len() as i32, grown["1"].shards, "new rows are everywhere");
     });
+}
+
+/// Statements of every kind while one key after the other grows, some of which name several keys.
+#[test]
+fn a_table_with_keys_that_grow_answers_like_its_twin() {
+    for (seed, nodes, twin, replication) in [
+        (351, &[ONE][..], &BY_T, ONE_REPLICA),
+        (352, &[ONE, TWO, THREE][..], &BY_T, THREE_REPLICAS),
+        (353, &[ONE, TWO, THREE][..], &BY_BOTH, TABLETS),
+    ] {
+        let mut sim = Sim::new(seed, Options { buggify: false, ..Options::default() });
+        for node in nodes {
+            assert_eq!(start(&mut sim, *node, 2, config(*node)), []);
+        }
+        run(&mut sim, move || async move {
+            let mut other = client(ONE).await;
+            write_sharding::create(&mut other, twin, replication).await;
+            let level = if nodes.len() == 1 { Consistency::One } else { Consistency::Quorum };
+            let mut twins = Twins::new(seed, twin.two_keys, level).await;
+            twins.run(150).await;
+            let began = runtime::now();
+            loop {
+                twins.some(3).await;
+                let now = shown(&mut other).await;
+                if now.values().filter(|key| key.has_grown()).count() >= 2 {
+                    break;
+                }
+                assert!(runtime::now().since(began) < Duration::from_secs(180), "{now:?}");
+                runtime::sleep(Duration::from_millis(20)).await;
+            }
+            compare(&mut twins).await;
+            twins.some(60).await;
+            compare(&mut twins).await;
+        });
+    }
 }

@@ -88,7 +88,8 @@ pub(crate) async fn serve(shard: &Shard) -> Result<Vec<u8>, Unreadable> {
 
 /// What this node reports: of all of its cores.
 async fn own(shard: &Shard) -> Result<AllKeyFigures, Failure> {
-    let mut all: BTreeMap<TableId, BTreeMap<(Vec<u8>, u16), (u64, u32)>> = BTreeMap::new();
+    type Place = (Vec<u8>, u16);
+    let mut all: BTreeMap<TableId, BTreeMap<Place, (u64, u32)>> = BTreeMap::new();
     for answer in shard.on_every_shard(TableVerb::KeyFigures).await? {
         let TableAnswer::KeyFigures(tables) = answer else { continue };
         for (id, figures) in tables {
