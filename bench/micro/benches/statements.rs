@@ -61,6 +61,8 @@ fn schema() -> Schema {
             has_tablets: true,
             has_write_sharding: true,
             has_sub_partition_growth: true,
+            has_key_growth: true,
+            grown_keys: &Default::default(),
             has_quotas: true,
             has_stored_quotas: true,
             guardrails: None,

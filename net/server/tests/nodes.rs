@@ -1,5 +1,7 @@
 //! Several whole nodes in the simulator, linked by the network.
 
+#[path = "nodes/auto_growth.rs"]
+mod auto_growth;
 #[path = "nodes/driver_sessions.rs"]
 mod driver_sessions;
 #[path = "nodes/elastic.rs"]

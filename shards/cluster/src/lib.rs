@@ -7,7 +7,7 @@
 //!    live. [`snitch`]: where a node is.
 //! 2. [`consistency`]: levels as numbers.
 //! 3. [`tablets`]: ranges of single tables and their replicas. [`sub_partitions`]: over how many partitions the rows of
-//!    a key are spread. [`placement`]: who owns what.
+//!    a key are spread. [`key_growth`]: which keys are spread over more by themselves. [`placement`]: who owns what.
 //! 4. [`plan`]: the steps of requests. [`speculation`]: how long a read waits before it asks one more replica.
 //!    [`allocation`]: tokens for a node that joins. [`repair`]: where replicas differ. [`units`]: what requests cost,
 //!    and how units are shared out.
@@ -17,6 +17,7 @@
 pub mod allocation;
 pub mod consistency;
 pub mod gossip;
+pub mod key_growth;
 pub mod metadata;
 pub mod placement;
 pub mod plan;

@@ -21,8 +21,14 @@
 //! A stage begins when no request is under way any more that was planned before the one before it began. So a request
 //! meets others of its own stage and of the neighbouring ones alone.
 //!
+//! Which keys grow by themselves, and why, is decided in [`crate::key_growth`].
+//!
 //! Invariants: growing multiplies the number of sub-partitions by a whole number; a key that has grown by itself has
-//! more than all keys of its table.
+//! more than all keys of its table; one growth of a table is under way at a time.
+
+mod visible;
+
+pub use visible::VisiblePlaces;
 
 use model::write_sharding::SHARDS_MAX;
 use model::{Places, WriteSharding};
@@ -45,6 +51,20 @@ pub struct SubPartitionMap {
     pub keys: BTreeMap<i64, KeyScope>,
     /// The epoch in which reads went to other places last. Scans of before and of after it do not go together.
     pub switched: u64,
+    /// Why keys have grown last, by the tokens in `keys`.
+    #[serde(skip)]
+    pub reasons: BTreeMap<i64, GrowthReason>,
+}
+
+/// Why a key has grown by itself.
+///
+/// The order of variants is part of the encoding: new ones come at the end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum GrowthReason {
+    /// A sub-partition was too large.
+    Size,
+    /// A sub-partition was too busy.
+    Load,
 }
 
 /// A key that has grown by itself.
@@ -54,6 +74,15 @@ pub struct KeyScope {
     pub key: Vec<u8>,
     /// Its sub-partitions.
     pub scope: Scope,
+}
+
+impl std::fmt::Display for GrowthReason {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            GrowthReason::Size => "size",
+            GrowthReason::Load => "load",
+        })
+    }
 }
 
 /// The sub-partitions of one key, or of many alike.
@@ -157,6 +186,17 @@ pub enum SubPartitionsChange {
         token: Option<i64>,
         /// The epoch at which the stage began.
         since: u64,
+    },
+    /// A key grows by itself.
+    GrowKey {
+        /// The logical key.
+        key: Vec<u8>,
+        /// The Murmur3 token of it.
+        token: i64,
+        /// How many sub-partitions it is going to have.
+        shards: u16,
+        /// Why.
+        reason: GrowthReason,
     },
 }
 
@@ -284,8 +324,8 @@ impl SubPartitionMap {
         self.scope_of(token, key).key_places(self.is_random)
     }
 
-    /// The sub-partitions of a logical key.
-    fn scope_of(&self, token: i64, key: &[u8]) -> &Scope {
+    /// The sub-partitions of a logical key, given with its Murmur3 token.
+    pub fn scope_of(&self, token: i64, key: &[u8]) -> &Scope {
         if self.keys.is_empty() {
             return &self.all;
         }
@@ -321,11 +361,20 @@ impl SubPartitionMap {
         stages.into_iter().any(|stage| stage == GrowthStage::WrittenTwice)
     }
 
-    /// Whether rows that reads found where they looked by the map of an epoch, given with the last switch that it knew,
-    /// are no longer kept there.
-    pub fn is_left_behind(&self, switched: u64) -> bool {
-        let is_kept = |scope: &Scope| scope.growth.is_some_and(|growth| growth.stage == GrowthStage::ReadThere);
-        self.switched > switched && !self.scopes().any(|(_, scope)| is_kept(scope))
+    /// Whether rows that reads found where they looked by an earlier map of the table, if it had one, may no longer be
+    /// kept there.
+    pub fn is_left_behind(&self, earlier: Option<&SubPartitionMap>) -> bool {
+        if self.switched <= earlier.map_or(0, |earlier| earlier.switched) {
+            return false;
+        }
+        // One growth of a table is under way at a time. If the reads knew the one that has come to its third stage, no
+        // other has come to its end meanwhile.
+        let is_kept = |(token, scope): (Option<i64>, &Scope)| {
+            let now = scope.growth.filter(|growth| growth.stage == GrowthStage::ReadThere);
+            let then = earlier.and_then(|earlier| earlier.scope(token)).and_then(|scope| scope.growth);
+            now.zip(then).is_some_and(|(now, then)| now.places() == then.places())
+        };
+        !self.scopes().any(is_kept)
     }
 
     /// Whether a growth is under way.
@@ -349,7 +398,34 @@ impl SubPartitionMap {
         let is_key = |own: &KeyScope| own.key.len() <= KEY_BYTES_MAX;
         self.keys.len() <= KEYS_MAX
             && self.keys.values().all(is_key)
+            && self.reasons.keys().all(|token| self.keys.contains_key(token))
             && self.scopes().all(|(_, scope)| scope.is_sound(self.is_random))
+    }
+
+    /// Begins a growth at an epoch: of all keys, or of the one given with its token.
+    fn grow(&mut self, key: Option<(i64, &Vec<u8>)>, shards: u16, epoch: u64) -> Result<(), SubPartitionsError> {
+        let is_random = self.is_random;
+        if self.is_growing() {
+            return Err(SubPartitionsError::UnderWay);
+        }
+        let Some((token, key)) = key else {
+            return match self.keys.is_empty() {
+                true => self.all.grow(shards, is_random, epoch),
+                false => Err(SubPartitionsError::UnderWay),
+            };
+        };
+        let (all, has_room) = (self.all, self.keys.len() < KEYS_MAX);
+        match self.keys.get_mut(&token) {
+            Some(own) if own.key != *key => Err(SubPartitionsError::Keys),
+            Some(own) => own.scope.grow(shards, is_random, epoch),
+            None if key.len() > KEY_BYTES_MAX || !has_room => Err(SubPartitionsError::Keys),
+            None => {
+                let mut own = KeyScope { key: key.clone(), scope: all };
+                own.scope.grow(shards, is_random, epoch)?;
+                self.keys.insert(token, own);
+                Ok(())
+            }
+        }
     }
 
     /// The map of a table after a change at an epoch; `None` if it is gone.
@@ -376,25 +452,13 @@ impl SubPartitionMap {
             }
             SubPartitionsChange::Grow { key, token, shards } => {
                 let mut map = known()?;
-                let is_random = map.is_random;
-                let scope = match key {
-                    None if !map.keys.is_empty() => return Err(SubPartitionsError::UnderWay),
-                    None => &mut map.all,
-                    Some(_) if map.all.growth.is_some() => return Err(SubPartitionsError::UnderWay),
-                    Some(key) => {
-                        let has_room = map.keys.len() < KEYS_MAX || map.keys.contains_key(token);
-                        if key.len() > KEY_BYTES_MAX || !has_room {
-                            return Err(SubPartitionsError::Keys);
-                        }
-                        let all = map.all;
-                        let own = map.keys.entry(*token).or_insert_with(|| KeyScope { key: key.clone(), scope: all });
-                        if own.key != *key {
-                            return Err(SubPartitionsError::Keys);
-                        }
-                        &mut own.scope
-                    }
-                };
-                scope.grow(*shards, is_random, epoch)?;
+                map.grow(key.as_ref().map(|key| (*token, key)), *shards, epoch)?;
+                Ok(Some(map))
+            }
+            SubPartitionsChange::GrowKey { key, token, shards, reason } => {
+                let mut map = known()?;
+                map.grow(Some((*token, key)), *shards, epoch)?;
+                map.reasons.insert(*token, *reason);
                 Ok(Some(map))
             }
             SubPartitionsChange::Advance { token, since } => {
@@ -425,27 +489,6 @@ impl SubPartitionMap {
                 Ok(Some(map))
             }
         }
-    }
-}
-
-/// The sub-partitions in which reads find rows; what others have is to come, or was left behind.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct VisiblePlaces {
-    /// Those of all keys that have none of their own.
-    pub all: Places,
-    /// By the Murmur3 token of a logical key, the key and its places.
-    pub keys: BTreeMap<i64, (Vec<u8>, Places)>,
-}
-
-impl VisiblePlaces {
-    /// Whether reads find the rows of a stored partition.
-    pub fn has(&self, table: &model::Table, stored: &[u8]) -> bool {
-        let Some((logical, number)) = table.logical_key(stored) else { return false };
-        if self.keys.is_empty() {
-            return self.all.has(number);
-        }
-        let own = self.keys.get(&model::Partitioner::Murmur3.token(logical).0);
-        own.filter(|(key, _)| key == logical).map_or(self.all, |(_, places)| *places).has(number)
     }
 }
 

@@ -92,6 +92,36 @@ fn only_multiples_up_to_the_most_are_taken() {
     assert!(keep(1).is_ok() && keep(1_000).is_ok() && keep(0).is_err() && keep(1_001).is_err());
 }
 
+/// What reads of an earlier epoch have found is not kept for ever.
+#[test]
+fn reads_of_before_are_told_that_rows_were_left_behind() {
+    let grow_by = |key: &[u8]| SubPartitionsChange::GrowKey {
+        key: key.to_vec(),
+        token: token_of(key),
+        shards: 2,
+        reason: GrowthReason::Size,
+    };
+    let token = |key: &[u8]| Some(token_of(key));
+    let before = kept(1, false);
+    let twice = changed(Some(&before), grow_by(b"a"), 3);
+    assert_eq!(SubPartitionMap::changed(Some(&twice), &grow_by(b"b"), 4), Err(SubPartitionsError::UnderWay));
+    let closed = changed(Some(&twice), advance(token(b"a"), 3), 4);
+    assert!(!closed.is_left_behind(None) && !closed.is_left_behind(Some(&before)));
+    let there = changed(Some(&closed), advance(token(b"a"), 4), 5);
+    assert!(!there.is_left_behind(Some(&twice)) && !there.is_left_behind(Some(&closed)), "both places are written");
+    assert!(there.is_left_behind(Some(&before)) && there.is_left_behind(None), "who knows how long ago that was");
+    let left = changed(Some(&there), advance(token(b"a"), 5), 6);
+    assert!(left.is_left_behind(Some(&closed)) && !left.is_left_behind(Some(&there)));
+    // The rows of `a` were left behind, though those of `b` are not.
+    let mut map = changed(Some(&left), advance(token(b"a"), 6), 7);
+    map = changed(Some(&map), grow_by(b"b"), 8);
+    for since in 8..10 {
+        map = changed(Some(&map), advance(token(b"b"), since), since + 1);
+    }
+    assert!(map.is_left_behind(Some(&closed)) && map.is_left_behind(Some(&twice)));
+    assert_eq!(map.reasons.len(), 2);
+}
+
 #[test]
 fn a_key_grows_by_itself() {
     let map = kept(1, false);
@@ -111,7 +141,7 @@ fn a_key_grows_by_itself() {
     assert_eq!(places(&map, b"hot"), KeyPlaces::settled(Places::grown(2)));
     let mut table = model::arbitrary::table("k", "t", &mut |_| 0);
     table.partition_key_len = 1;
-    let sharding = WriteSharding { shards: 1, by: ShardedBy::Clustering(vec![0]) };
+    let sharding = WriteSharding { shards: 1, by: ShardedBy::Clustering(vec![0]), growth: None };
     table.options.write_sharding = Some(Arc::new(sharding));
     let visible = map.visible().expect("a key has grown");
     let has = |key: &[u8], number| visible.has(&table, &table.stored_key(key, number));

@@ -11,8 +11,8 @@ use model::tablets::TableTablets;
 use model::types::{FIELDS_MAX, TYPE_DEPTH_MAX, UserType};
 use model::write_sharding::SHARDS_MAX;
 use model::{
-    ColumnId, ColumnKind, ErrorCode, Failure, Keyspace, MemtableConfigurations, Schema, ShardedBy, Table, TableId,
-    WriteSharding,
+    ColumnId, ColumnKind, ErrorCode, Failure, KeyGrowth, Keyspace, MemtableConfigurations, Schema, ShardedBy, Table,
+    TableId, WriteSharding,
 };
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -26,6 +26,8 @@ struct World {
     next_id: u128,
     has_tablets: bool,
     has_write_sharding: bool,
+    has_key_growth: bool,
+    grown_keys: BTreeMap<TableId, u16>,
     has_quotas: bool,
     has_stored_quotas: bool,
 }
@@ -38,6 +40,8 @@ impl World {
             next_id: 1,
             has_tablets: true,
             has_write_sharding: true,
+            has_key_growth: true,
+            grown_keys: Default::default(),
             has_quotas: true,
             has_stored_quotas: true,
         };
@@ -62,6 +66,8 @@ impl World {
             has_tablets: self.has_tablets,
             has_write_sharding: self.has_write_sharding,
             has_sub_partition_growth: self.has_write_sharding,
+            has_key_growth: self.has_key_growth,
+            grown_keys: &self.grown_keys,
             has_quotas: self.has_quotas,
             has_stored_quotas: self.has_stored_quotas,
             masking: cql::define::Masking::On,
@@ -173,19 +179,156 @@ fn the_number_of_sub_partitions_grows() {
 }
 
 #[test]
+fn keys_grow_by_themselves_as_the_table_says() {
+    let mut world = World::new();
+    let columns = "(a int, b int, c int, v int, PRIMARY KEY (a, b, c))";
+    let option = |world: &World, name: &str| world.table(name).options.write_sharding.as_deref().cloned();
+    let by_b = |more: &str| format!("write_sharding = {{'shards': 'auto', 'by': ['b']{more}}}");
+    let auto = |shards, size_max, throughput_max| {
+        let growth = Some(KeyGrowth { size_max, throughput_max });
+        Some(WriteSharding { shards, by: ShardedBy::Clustering(vec![0]), growth })
+    };
+    world.run(&format!("CREATE TABLE t {columns} WITH {}", by_b("")));
+    assert_eq!(option(&world, "t"), auto(1, 128 << 20, 1_000));
+    let random = "write_sharding = {'shards': 'AUTO', 'mode': 'random', 'sub_partition_size': '64KiB'}";
+    world.run(&format!("CREATE TABLE r {columns} WITH {random}"));
+    let growth = Some(KeyGrowth { size_max: 64 << 10, throughput_max: 0 });
+    assert_eq!(option(&world, "r"), Some(WriteSharding { shards: 1, by: ShardedBy::Random, growth }));
+    let more = ", 'initial_shards': 20, 'sub_partition_size': '30GiB', 'sub_partition_throughput': 1000000";
+    world.run(&format!("CREATE TABLE u {columns} WITH {}", by_b(more)));
+    assert_eq!(option(&world, "u"), auto(20, 30 << 30, 1_000_000));
+    for (table, shown) in [
+        ("t", "{'shards': 'auto', 'sub_partition_size': '128MiB', 'sub_partition_throughput': 1000, 'by': ['b']}"),
+        ("r", "{'shards': 'auto', 'sub_partition_size': '64KiB', 'mode': 'random'}"),
+        (
+            "u",
+            "{'shards': 'auto', 'initial_shards': 20, 'sub_partition_size': '30GiB', 'sub_partition_throughput': \
+             1000000, 'by': ['b']}",
+        ),
+    ] {
+        let known = option(&world, table).expect("an option");
+        assert_eq!(known.to_cql(&["b", "c"]), shown);
+        world.run(&format!("CREATE TABLE again {columns} WITH write_sharding = {shown}"));
+        assert_eq!(option(&world, "again"), Some(known), "what is shown can be run");
+        world.run("DROP TABLE again");
+    }
+    let size = |size: &str| {
+        format!(
+            "sub_partition_size of write_sharding must be a size from 64KiB to 30GiB, such as 128MiB, or 0 (got {size})"
+        )
+    };
+    let busy = |got: &str| {
+        format!(
+            "sub_partition_throughput of write_sharding must be requests a second from 1 to 1000000, or 0 (got {got})"
+        )
+    };
+    for (option, refused) in [
+        (by_b(", 'sub_partition_size': '65535B'"), size("65535B")),
+        (by_b(", 'sub_partition_size': '31GiB'"), size("31GiB")),
+        (by_b(", 'sub_partition_size': 'large'"), size("large")),
+        (by_b(", 'sub_partition_throughput': 1000001"), busy("1000001")),
+        (by_b(", 'sub_partition_throughput': -1"), busy("-1")),
+        (
+            by_b(", 'initial_shards': 1001"),
+            "initial_shards of write_sharding must be a number from 1 to 1000 (got 1001)".to_owned(),
+        ),
+        (
+            "write_sharding = {'shards': 'many', 'by': ['b']}".to_owned(),
+            "shards of write_sharding must be a number from 1 to 1000, or 'auto' (got many)".to_owned(),
+        ),
+        (
+            "write_sharding = {'shards': 4, 'sub_partition_size': '1GiB', 'by': ['b']}".to_owned(),
+            "sub_partition_size of write_sharding needs 'shards': 'auto'".to_owned(),
+        ),
+        (
+            "write_sharding = {'shards': 'auto', 'mode': 'random', 'sub_partition_throughput': 5}".to_owned(),
+            "sub_partition_throughput of write_sharding cannot be used with the mode random, whose rows are read from \
+             all sub-partitions: more of them would not be less busy"
+                .to_owned(),
+        ),
+        (
+            format!("{} AND gc_grace_seconds = 3599", by_b("")),
+            "write_sharding cannot be used: rows of table k.x would be copied while deletions are forgotten; \
+             gc_grace_seconds must be at least 3600, and tombstone_gc not immediate"
+                .to_owned(),
+        ),
+    ] {
+        assert_eq!(world.failure(&format!("CREATE TABLE x {columns} WITH {option}")), refused, "{option}");
+    }
+    assert_eq!(
+        world.failure(&format!("CREATE TABLE x (a int, b int, n counter, PRIMARY KEY (a, b)) WITH {}", by_b(""))),
+        "write_sharding cannot be used: table k.x has counters, which cannot be copied while they are counted"
+    );
+    world.has_key_growth = false;
+    let old = "Some nodes run a version in which write_sharding has no 'shards': 'auto'; update them first";
+    assert_eq!(world.failure(&format!("CREATE TABLE x {columns} WITH {}", by_b(""))), old);
+    assert_eq!(world.failure(&format!("ALTER TABLE t WITH {}", by_b(", 'sub_partition_size': 0"))), old);
+}
+
+#[test]
+fn tables_begin_and_cease_to_grow_by_themselves() {
+    let mut world = World::new();
+    let columns = "(a int, b int, c int, v int, PRIMARY KEY (a, b, c))";
+    let option = |world: &World| {
+        let sharding = world.table("t").options.write_sharding.as_deref().cloned().expect("an option");
+        (sharding.shards, sharding.growth)
+    };
+    let by_b = |shards: &str| format!("ALTER TABLE t WITH write_sharding = {{'shards': {shards}, 'by': ['b']}}");
+    world.run(&format!("CREATE TABLE t {columns} WITH write_sharding = {{'shards': 6, 'by': ['b']}}"));
+    world.run(&by_b("'auto'"));
+    let default = Some(KeyGrowth { size_max: 128 << 20, throughput_max: 1_000 });
+    assert_eq!(option(&world), (6, default));
+    assert_eq!(
+        world.failure(&by_b("'auto', 'initial_shards': 12")),
+        "write_sharding cannot be changed: keys of table k.t begin with 6 shards, and initial_shards cannot be other than \
+         that"
+    );
+    world.run(&by_b("'auto', 'initial_shards': 6, 'sub_partition_size': 0, 'sub_partition_throughput': 7"));
+    assert_eq!(option(&world), (6, Some(KeyGrowth { size_max: 0, throughput_max: 7 })));
+    assert_eq!(
+        world.failure("ALTER TABLE t WITH gc_grace_seconds = 60"),
+        "Keys of table k.t grow by themselves (write_sharding), and rows would be copied while deletions are forgotten; \
+         gc_grace_seconds must be at least 3600, and tombstone_gc not immediate"
+    );
+    assert_eq!(
+        world.failure(&by_b("3")),
+        "write_sharding cannot be changed: table k.t has 6 shards, and there cannot be less"
+    );
+    let grown = "write_sharding cannot be changed: keys of table k.t have grown by themselves, up to 24 shards, and keep \
+                 what they have; with 'sub_partition_size': 0 and 'sub_partition_throughput': 0 no more keys grow";
+    world.grown_keys.insert(world.table("t").id, 24);
+    for shards in ["6", "12", "24", "48"] {
+        assert_eq!(world.failure(&by_b(shards)), grown);
+    }
+    world.run(&by_b("'auto', 'sub_partition_size': 0, 'sub_partition_throughput': 0"));
+    world.grown_keys.clear();
+    world.run(&by_b("12"));
+    assert_eq!(option(&world), (12, None));
+    world.run("ALTER TABLE t WITH gc_grace_seconds = 60");
+    assert_eq!(
+        world.failure(&by_b("'auto'")),
+        "write_sharding cannot be changed: rows of table k.t would be copied while deletions are forgotten; \
+         gc_grace_seconds must be at least 3600, and tombstone_gc not immediate"
+    );
+}
+
+#[test]
 fn keys_are_spread_as_the_table_says() {
     let mut world = World::new();
     let columns = "(a int, b text, c int, d decimal, v int, PRIMARY KEY (a, b, c, d))";
     let option = |world: &World, name: &str| world.table(name).options.write_sharding.as_deref().cloned();
     world.run(&format!("CREATE TABLE t {columns} WITH write_sharding = {{'shards': 200, 'by': ['c', 'b']}}"));
-    let by_two = WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0, 1]) };
+    let by_two = WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0, 1]), growth: None };
     let of_t = Some(by_two.clone());
     assert_eq!(option(&world, "t"), of_t);
     let calculated = "{'shards': '1', 'mode': 'Calculated', 'by': 'b'}";
     world.run(&format!("CREATE TABLE u {columns} WITH write_sharding = {calculated}"));
-    assert_eq!(option(&world, "u"), Some(WriteSharding { shards: 1, by: ShardedBy::Clustering(vec![0]) }));
+    assert_eq!(
+        option(&world, "u"),
+        Some(WriteSharding { shards: 1, by: ShardedBy::Clustering(vec![0]), growth: None })
+    );
     world.run(&format!("CREATE TABLE r {columns} WITH write_sharding = {{'shards': {SHARDS_MAX}, 'mode': 'random'}}"));
-    assert_eq!(option(&world, "r"), Some(WriteSharding { shards: SHARDS_MAX, by: ShardedBy::Random }));
+    assert_eq!(option(&world, "r"), Some(WriteSharding { shards: SHARDS_MAX, by: ShardedBy::Random, growth: None }));
 
     world.run("ALTER TABLE t RENAME b TO bb");
     world.run("ALTER TABLE t WITH comment = 'other options'");
@@ -201,10 +344,13 @@ fn keys_are_spread_as_the_table_says() {
         "Invalid value for property 'write_sharding'. It should be a map."
     );
     for (option, refused) in [
-        ("{'by': ['b']}", "write_sharding needs the number of shards"),
-        ("{'shards': 0, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got 0)"),
-        ("{'shards': 1001, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got 1001)"),
-        ("{'shards': -1, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000 (got -1)"),
+        ("{'by': ['b']}", "write_sharding needs the number of shards, or 'shards': 'auto'"),
+        ("{'shards': 0, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000, or 'auto' (got 0)"),
+        (
+            "{'shards': 1001, 'by': ['b']}",
+            "shards of write_sharding must be a number from 1 to 1000, or 'auto' (got 1001)",
+        ),
+        ("{'shards': -1, 'by': ['b']}", "shards of write_sharding must be a number from 1 to 1000, or 'auto' (got -1)"),
         ("{'shards': 9}", "write_sharding needs clustering columns in by, such as 'by': ['c'], or 'mode': 'random'"),
         (
             "{'shards': 9, 'by': []}",

@@ -73,6 +73,8 @@ verbs! {
     TabletFigures = 0x27, "TABLET_FIGURES_REQ";
     /// Remove what the node has of ranges that it lost.
     RemoveStale = 0x28, "REMOVE_STALE_REQ";
+    /// How large and how busy are the sub-partitions of keys that grow by themselves?
+    KeyFigures = 0x29, "KEY_FIGURES_REQ";
     /// Apply a mutation.
     Mutation = 0x40, "MUTATION_REQ";
     /// Apply a mutation of a counter table, which has amounts in the place of counters, as their leader.

@@ -17,6 +17,7 @@
 pub mod access;
 #[doc(hidden)]
 pub mod arbitrary;
+pub mod byte_size;
 pub mod capacity;
 pub mod clustering;
 pub mod codec;
@@ -67,7 +68,7 @@ pub use request::{BatchEntry, BatchKind, BatchStatement, ColumnSpec, QueryParame
 pub use schema::{Column, ColumnId, ColumnKind, Keyspace, Schema, Table, TableId};
 pub use token::{RingToken, Token, TokenRange};
 pub use types::{CqlType, UserType};
-pub use write_sharding::{Places, ShardedBy, WriteSharding};
+pub use write_sharding::{KeyGrowth, Places, ShardedBy, WriteSharding};
 
 use std::hash::BuildHasherDefault;
 use xxhash_rust::xxh3::Xxh3Default;

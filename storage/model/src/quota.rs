@@ -1,6 +1,7 @@
 //! The quota of a keyspace or of a role: how much of the cluster its requests may use. It is written as a map of CQL,
 //! in the property `quota` of keyspaces and in OPTIONS of roles.
 
+use crate::byte_size;
 use std::collections::BTreeMap;
 
 /// Most request units a second that a quota can allow.
@@ -20,8 +21,6 @@ pub const QUOTA: &str = "quota";
 const UNITS_PER_SECOND: &str = "units_per_second";
 const REQUESTS_AT_ONCE: &str = "requests_at_once";
 const BYTES_STORED: &str = "bytes_stored";
-/// Units of bytes, as Cassandra's configuration names them; the largest comes first.
-const BYTE_UNITS: [(&str, u64); 4] = [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
 
 /// What is limited; the default limits nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -48,7 +47,7 @@ impl Quota {
                 UNITS_PER_SECOND => (&mut quota.units_per_second, QUOTA_UNITS_MAX),
                 REQUESTS_AT_ONCE => (&mut quota.requests_at_once, REQUESTS_AT_ONCE_MAX),
                 BYTES_STORED => {
-                    let bytes = bytes_of(value).filter(|bytes| (1..=BYTES_STORED_MAX).contains(bytes));
+                    let bytes = byte_size::parse(value).filter(|bytes| (1..=BYTES_STORED_MAX).contains(bytes));
                     let bytes = bytes.ok_or_else(|| {
                         format!(
                             "Invalid value '{value}' for {name} of a quota: must be a size such as 500MiB, up to 1PiB"
@@ -82,7 +81,7 @@ impl Quota {
     /// The quota as a map of CQL.
     pub fn to_map(self) -> BTreeMap<String, String> {
         let named = [
-            (BYTES_STORED, self.bytes_stored.map(text_of)),
+            (BYTES_STORED, self.bytes_stored.map(byte_size::text)),
             (REQUESTS_AT_ONCE, self.requests_at_once.map(|number| number.to_string())),
             (UNITS_PER_SECOND, self.units_per_second.map(|number| number.to_string())),
         ];
@@ -97,24 +96,6 @@ impl Quota {
 
 fn twice(name: &str) -> String {
     format!("Multiple values for {name} of a quota")
-}
-
-/// The bytes of a size: a whole number, with a unit or of bytes.
-fn bytes_of(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|c: char| !c.is_ascii_digit());
-    let unit = match &text[digits.len()..] {
-        "" => 1,
-        name => BYTE_UNITS.iter().find(|(unit, _)| *unit == name)?.1,
-    };
-    let number: u64 = digits.parse().ok().filter(|_| !digits.starts_with('+'))?;
-    number.checked_mul(unit)
-}
-
-/// A size in the largest unit of which it is a whole number.
-fn text_of(bytes: u64) -> String {
-    let unit = BYTE_UNITS.iter().find(|(_, unit)| bytes.is_multiple_of(*unit));
-    let (name, unit) = unit.copied().unwrap_or(("B", 1));
-    format!("{}{name}", bytes / unit)
 }
 
 #[cfg(test)]
@@ -156,7 +137,7 @@ mod tests {
             ("1048576GiB", BYTES_STORED_MAX, "1048576GiB"),
         ] {
             assert_eq!(read(text), Some(bytes));
-            assert_eq!(text_of(bytes), shown);
+            assert_eq!(byte_size::text(bytes), shown);
         }
         for wrong in
             ["0", "0GiB", "-1", "+1", "1.5GiB", "1 GiB", "1gib", "1MB", "GiB", "", "1048577GiB", "99999999999GiB", "1é"]

@@ -120,7 +120,7 @@ mod tests {
         let mut below = |_| 0;
         let mut table = crate::arbitrary::table("k", "t", &mut below);
         table.partition_key_len = 1;
-        let sharding = WriteSharding { shards: 2, by: ShardedBy::Clustering(vec![0]) };
+        let sharding = WriteSharding { shards: 2, by: ShardedBy::Clustering(vec![0]), growth: None };
         let (from, to) = (Places::grown(2), Places::grown(6));
         let names: Vec<String> = (0..40).map(|name| name.to_string()).collect();
         let of_place = |number: u16| {

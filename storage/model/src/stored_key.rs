@@ -90,7 +90,7 @@ mod tests {
         for _ in 0..500 {
             let mut table = arbitrary::table("k", "t", &mut below);
             table.options.write_sharding =
-                Some(Arc::new(WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0]) }));
+                Some(Arc::new(WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0]), growth: None }));
             let parts: Vec<Vec<u8>> =
                 (0..table.partition_key_len).map(|_| (0..below(20)).map(|_| below(256) as u8).collect()).collect();
             let mut logical = Vec::new();

@@ -20,26 +20,75 @@
 //! still begin with 0. All others move, and `n` sub-partitions that a table has grown to have the numbers from `n` on.
 //! Each growth at least doubles `n`, so no number is used twice: a partition is either all current or all left behind.
 //!
+//! Keys of a table with [`KeyGrowth`] begin with the number of the table, mostly 1, and get more by themselves, each for
+//! itself, when one of their sub-partitions is too large or too busy.
+//!
 //! Invariants: which sub-partition a row is in depends on its clustering and the places of its key alone, or is in no
 //! way known ([`ShardedBy::Random`]); what chooses it never changes, and the number of sub-partitions never falls.
 
+use crate::byte_size;
 use crate::clustering::Clustering;
 use crate::key::push_composite;
 use crate::partitioner::Partitioner;
 
 /// The name of the table's extension in which the option is stored: `shards=200;by=0,1` with positions of clustering
-/// columns, or `shards=200;random`.
+/// columns, or `shards=200;random`. If keys grow by themselves, `;auto=` follows, with the bytes and the requests a
+/// second of [`KeyGrowth`]: `shards=1;by=0;auto=134217728,1000`.
 pub const EXTENSION: &str = "helenus.write_sharding";
 /// Most sub-partitions of a partition key.
 pub const SHARDS_MAX: u16 = 1_000;
+/// Bytes above which a sub-partition is too large, unless the table says otherwise.
+pub const SIZE_DEFAULT: u64 = 128 << 20;
+/// The least bytes that a table can say, but for 0.
+pub const SIZE_MIN: u64 = 64 << 10;
+/// The most bytes that a table can say.
+pub const SIZE_MAX: u64 = 30 << 30;
+/// Requests a second above which a sub-partition is too busy, unless the table says otherwise.
+pub const THROUGHPUT_DEFAULT: u32 = 1_000;
+/// The most requests a second that a table can say.
+pub const THROUGHPUT_MAX: u32 = 1_000_000;
 
 /// The table option `write_sharding`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WriteSharding {
-    /// How many sub-partitions a partition key has: 1 to [`SHARDS_MAX`].
+    /// How many sub-partitions a partition key has that has not grown by itself: 1 to [`SHARDS_MAX`].
     pub shards: u16,
     /// What chooses the sub-partition of a row.
     pub by: ShardedBy,
+    /// When keys grow by themselves; `None` if they do not.
+    pub growth: Option<KeyGrowth>,
+}
+
+/// When a key gets more sub-partitions by itself.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeyGrowth {
+    /// Bytes above which one of its sub-partitions is too large, as an SSTable has them before compression:
+    /// [`SIZE_MIN`] to [`SIZE_MAX`], or 0 for no limit.
+    pub size_max: u64,
+    /// Requests a second about single rows above which one of its sub-partitions is too busy: 1 to [`THROUGHPUT_MAX`],
+    /// or 0 for no limit. Rows that chance has placed are read from all sub-partitions, however many there are, so for
+    /// these there is none.
+    pub throughput_max: u32,
+}
+
+impl KeyGrowth {
+    /// What tables have that do not say otherwise.
+    pub fn of_default(is_random: bool) -> KeyGrowth {
+        KeyGrowth { size_max: SIZE_DEFAULT, throughput_max: if is_random { 0 } else { THROUGHPUT_DEFAULT } }
+    }
+
+    /// Whether all values are among those that a table can have.
+    pub fn is_sound(&self, is_random: bool) -> bool {
+        let has_size = self.size_max == 0 || (SIZE_MIN..=SIZE_MAX).contains(&self.size_max);
+        has_size && self.throughput_max <= THROUGHPUT_MAX && !(is_random && self.throughput_max > 0)
+    }
+
+    /// What an extension says of it.
+    fn decode(text: &str, is_random: bool) -> Option<KeyGrowth> {
+        let (size_max, throughput_max) = text.strip_prefix("auto=")?.split_once(',')?;
+        let growth = KeyGrowth { size_max: size_max.parse().ok()?, throughput_max: throughput_max.parse().ok()? };
+        growth.is_sound(is_random).then_some(growth)
+    }
 }
 
 /// What chooses the sub-partition of a row.
@@ -136,32 +185,52 @@ impl WriteSharding {
                 format!("by={}", positions.join(","))
             }
         };
-        format!("shards={};{by}", self.shards).into_bytes()
+        let auto = self.growth.map(|growth| format!(";auto={},{}", growth.size_max, growth.throughput_max));
+        format!("shards={};{by}{}", self.shards, auto.unwrap_or_default()).into_bytes()
     }
 
     /// What an extension says of a table with `clustering_len` clustering columns; `None` if it is malformed.
     pub fn decode(bytes: &[u8], clustering_len: usize) -> Option<WriteSharding> {
         let (shards, by) = std::str::from_utf8(bytes).ok()?.strip_prefix("shards=")?.split_once(';')?;
         let shards = shards.parse().ok().filter(|shards| (1..=SHARDS_MAX).contains(shards))?;
+        let (by, growth) = match by.split_once(';') {
+            Some((by, growth)) => (by, Some(KeyGrowth::decode(growth, by == "random")?)),
+            None => (by, None),
+        };
         if by == "random" {
-            return Some(WriteSharding { shards, by: ShardedBy::Random });
+            return Some(WriteSharding { shards, by: ShardedBy::Random, growth });
         }
         let positions = by.strip_prefix("by=")?.split(',').map(|position| position.parse().ok());
         let positions: Vec<u16> = positions.collect::<Option<_>>()?;
         let ascend = positions.windows(2).all(|pair| pair[0] < pair[1]);
         let exist = positions.last().is_some_and(|last| usize::from(*last) < clustering_len);
-        (ascend && exist).then_some(WriteSharding { shards, by: ShardedBy::Clustering(positions) })
+        (ascend && exist).then_some(WriteSharding { shards, by: ShardedBy::Clustering(positions), growth })
     }
 
     /// The option as CQL has it, of a table with clustering columns of these names.
     pub fn to_cql(&self, clustering: &[&str]) -> String {
         let quoted = |name: &str| format!("'{}'", name.replace('\'', "''"));
+        let shards = match self.growth {
+            None => format!("'shards': {}", self.shards),
+            Some(KeyGrowth { size_max, throughput_max }) => {
+                let initial = match self.shards {
+                    1 => String::new(),
+                    more => format!(", 'initial_shards': {more}"),
+                };
+                let size = if size_max == 0 { "0".to_owned() } else { byte_size::text(size_max) };
+                let throughput = match self.is_random() {
+                    true => String::new(),
+                    false => format!(", 'sub_partition_throughput': {throughput_max}"),
+                };
+                format!("'shards': 'auto'{initial}, 'sub_partition_size': '{size}'{throughput}")
+            }
+        };
         match &self.by {
-            ShardedBy::Random => format!("{{'shards': {}, 'mode': 'random'}}", self.shards),
+            ShardedBy::Random => format!("{{{shards}, 'mode': 'random'}}"),
             ShardedBy::Clustering(positions) => {
                 let names = positions.iter().filter_map(|position| clustering.get(usize::from(*position)));
                 let names: Vec<String> = names.map(|name| quoted(name)).collect();
-                format!("{{'shards': {}, 'by': [{}]}}", self.shards, names.join(", "))
+                format!("{{{shards}, 'by': [{}]}}", names.join(", "))
             }
         }
     }
@@ -173,15 +242,24 @@ mod tests {
     use crate::clustering::push_clustering;
 
     fn by(positions: &[u16]) -> WriteSharding {
-        WriteSharding { shards: 200, by: ShardedBy::Clustering(positions.to_vec()) }
+        WriteSharding { shards: 200, by: ShardedBy::Clustering(positions.to_vec()), growth: None }
     }
 
     #[test]
     fn golden_bytes_of_the_extension() {
-        let random = WriteSharding { shards: 1_000, by: ShardedBy::Random };
-        for (option, bytes) in
-            [(by(&[0]), &b"shards=200;by=0"[..]), (by(&[0, 2]), b"shards=200;by=0,2"), (random, b"shards=1000;random")]
-        {
+        let random = WriteSharding { shards: 1_000, by: ShardedBy::Random, growth: None };
+        let auto = |size_max, throughput_max| Some(KeyGrowth { size_max, throughput_max });
+        for (option, bytes) in [
+            (by(&[0]), &b"shards=200;by=0"[..]),
+            (by(&[0, 2]), b"shards=200;by=0,2"),
+            (random.clone(), b"shards=1000;random"),
+            (
+                WriteSharding { growth: Some(KeyGrowth::of_default(false)), ..by(&[0, 2]) },
+                b"shards=200;by=0,2;auto=134217728,1000",
+            ),
+            (WriteSharding { growth: auto(0, 1), ..by(&[0]) }, b"shards=200;by=0;auto=0,1"),
+            (WriteSharding { growth: auto(SIZE_MIN, 0), ..random }, b"shards=1000;random;auto=65536,0"),
+        ] {
             assert_eq!(option.encode(), bytes);
             assert_eq!(WriteSharding::decode(bytes, 3), Some(option));
         }
@@ -197,6 +275,12 @@ mod tests {
             b"shards=-1;random",
             b"by=0;shards=200",
             b"shards=200;by=0;random",
+            b"shards=200;by=0;auto=",
+            b"shards=200;by=0;auto=65535,0",
+            b"shards=200;by=0;auto=32212254721,0",
+            b"shards=200;by=0;auto=65536,1000001",
+            b"shards=200;by=0;auto=65536,0,0",
+            b"shards=200;random;auto=65536,1",
             b"\xff",
         ] {
             assert_eq!(WriteSharding::decode(malformed, 3), None, "{}", String::from_utf8_lossy(malformed));
@@ -221,7 +305,7 @@ mod tests {
         assert_eq!(of(&by(&[0, 2])), Some((token % 200) as u16));
         let some = row[..2].iter().copied();
         assert_eq!(by(&[0, 2]).by.number_of(some, Places::created(200)), None, "the values do not tell");
-        assert_eq!(of(&WriteSharding { shards: 7, by: ShardedBy::Random }), None);
+        assert_eq!(of(&WriteSharding { shards: 7, by: ShardedBy::Random, growth: None }), None);
     }
     /// No number is used twice, however a table grows.
     #[test]

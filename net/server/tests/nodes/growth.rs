@@ -64,7 +64,7 @@ async fn done_more(done: impl Fn() -> i32, more: i32) {
 }
 
 /// Compares all rows of the twins: by scans, by keys and each by its own.
-async fn compare(twins: &mut Twins) {
+pub(super) async fn compare(twins: &mut Twins) {
     let keys = if twins.has_two_keys() { "d, e, c, t" } else { "d, c, t" };
     twins.ask("SELECT * FROM TABLE").await;
     twins.ask("SELECT count(*), count(v) FROM TABLE").await;

@@ -23,7 +23,7 @@ pub use description::{ClusterDescription, DescribedNode};
 pub use member::{Member, MemberState};
 pub use operation::{Operation, OperationKind, Stage};
 
-use crate::sub_partitions::SubPartitionMap;
+use crate::sub_partitions::{GrowthReason, SubPartitionMap};
 use crate::tablets::TabletMap;
 use crate::topology::Node;
 use model::{Partitioner, RingToken, ShardMap};
@@ -45,6 +45,8 @@ const ENCODING_WITH_TABLETS: u8 = 4;
 const ENCODING_WITH_EMPTIED: u8 = 5;
 /// The version of the encoding of [`Metadata`] that has sub-partitions.
 const ENCODING_WITH_SUB_PARTITIONS: u8 = 6;
+/// The version of the encoding of [`Metadata`] that has reasons for which keys have grown.
+const ENCODING_WITH_GROWTH_REASONS: u8 = 7;
 /// Most members of a cluster.
 pub const MEMBERS_MAX: usize = 4096;
 
@@ -195,8 +197,9 @@ impl Metadata {
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
     /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
     /// the truncations, version 4 that of metadata with tablets, which come next, version 5 that of metadata with nodes
-    /// that are emptied, which come next, version 6 that of metadata with sub-partitions, which come last; others have
-    /// version 1 and none of these fields.
+    /// that are emptied, which come next, version 6 that of metadata with sub-partitions, which come next, version 7 that
+    /// of metadata with reasons for which keys have grown, which come last; others have version 1 and none of these
+    /// fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
         let has_last = !self.sub_partitions.is_empty();
@@ -215,6 +218,12 @@ impl Metadata {
                 out = postcard::to_extend(&maps.collect::<BTreeMap<&[u8; 16], &SubPartitionMap>>(), out)
                     .unwrap_or_default();
             }
+            let with_reasons = self.sub_partitions.iter().filter(|(_, map)| !map.reasons.is_empty());
+            let reasons: BTreeMap<_, _> = with_reasons.map(|(id, map)| (id, &map.reasons)).collect();
+            if !reasons.is_empty() {
+                out[0] = ENCODING_WITH_GROWTH_REASONS;
+                out = postcard::to_extend(&reasons, out).unwrap_or_default();
+            }
         } else if !self.operations.is_empty() {
             out[0] = ENCODING_WITH_OPERATIONS;
             out = postcard::to_extend(&(&self.owed_truncations, &self.operations), out).unwrap_or_default();
@@ -228,7 +237,7 @@ impl Metadata {
     /// Decodes what [`Metadata::encode`] gave.
     pub fn decode(bytes: &[u8]) -> Result<Metadata, DecodeError> {
         let (version, rest) = match bytes.split_first() {
-            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_SUB_PARTITIONS, rest)) => (version, rest),
+            Some((&version @ ENCODING_WITH_TRUNCATIONS..=ENCODING_WITH_GROWTH_REASONS, rest)) => (version, rest),
             _ => return decode(bytes),
         };
         let malformed = |_| DecodeError::Malformed;
@@ -247,10 +256,19 @@ impl Metadata {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
             false => (BTreeSet::new(), rest),
         };
-        let (spread, rest): (BTreeMap<[u8; 16], SubPartitionMap>, _) = match version >= ENCODING_WITH_SUB_PARTITIONS {
+        let (mut spread, rest): (BTreeMap<[u8; 16], SubPartitionMap>, _) = match version >= ENCODING_WITH_SUB_PARTITIONS
+        {
             true => postcard::take_from_bytes(rest).map_err(malformed)?,
             false => (BTreeMap::new(), rest),
         };
+        type Reasons = BTreeMap<[u8; 16], BTreeMap<i64, GrowthReason>>;
+        let (reasons, rest): (Reasons, _) = match version >= ENCODING_WITH_GROWTH_REASONS {
+            true => postcard::take_from_bytes(rest).map_err(malformed)?,
+            false => (BTreeMap::new(), rest),
+        };
+        for (id, reasons) in reasons {
+            spread.get_mut(&id).ok_or(DecodeError::Malformed)?.reasons = reasons;
+        }
         let tablets = tablets.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();
         let are_sound = spread.values().all(SubPartitionMap::is_sound);
         let sub_partitions = spread.into_iter().map(|(id, map)| (id, Arc::new(map))).collect();

@@ -2,7 +2,7 @@
 
 use super::tablets::tests as tablets_tests;
 use super::*;
-use crate::sub_partitions::{SubPartitionsChange, SubPartitionsError};
+use crate::sub_partitions::{GrowthReason, SubPartitionsChange, SubPartitionsError};
 use crate::topology::{NodeIndex, Topology};
 
 pub(crate) fn member(n: u8, tokens: &[&str]) -> Member {
@@ -197,6 +197,31 @@ fn spread(change: SubPartitionsChange) -> Command {
     Command::SubPartitions { table: [7; 16], change }
 }
 
+fn grow_key() -> Command {
+    let (key, reason) = (vec![9], GrowthReason::Load);
+    spread(SubPartitionsChange::GrowKey { key, token: -2, shards: 4, reason })
+}
+
+/// Why keys have grown comes behind all else, in metadata of a version of their own.
+#[test]
+fn reasons_of_growths_keep_their_bytes() {
+    let keep = spread(SubPartitionsChange::Keep { shards: 2, is_random: false });
+    let metadata = after(&[create(), keep, grow_key()]);
+    let bytes = metadata.encode();
+    assert_eq!(bytes[0], 7);
+    assert!(bytes.ends_with(&[&[1][..], &[7; 16], &[1, 3, 1]].concat()), "{bytes:?}");
+    assert_eq!(Metadata::decode(&bytes), Ok(metadata.clone()));
+    for cut in 0..bytes.len() {
+        assert!(Metadata::decode(&bytes[..cut]).is_err(), "cut at {cut}");
+    }
+    let mut of_nothing = bytes.clone();
+    let at = bytes.len() - 2;
+    of_nothing[at] = 5;
+    assert_eq!(Metadata::decode(&of_nothing), Err(DecodeError::Malformed), "no key with that token has grown");
+    of_nothing[bytes.len() - 4] = 8;
+    assert_eq!(Metadata::decode(&of_nothing), Err(DecodeError::Malformed), "nor does a table with that id");
+}
+
 /// Requests are planned by sub-partitions, so each change begins an epoch of the members.
 #[test]
 fn sub_partitions_change_and_keep_their_bytes() {
@@ -211,6 +236,7 @@ fn sub_partitions_change_and_keep_their_bytes() {
         (advance(Some(1)), "020102ac02"),
         (spread(SubPartitionsChange::Drop), "03"),
         (spread(SubPartitionsChange::Reopen { token: None, since: 300 }), "0400ac02"),
+        (grow_key(), "050109030401"),
     ] {
         assert_eq!(hex(&command.encode()), format!("0113{}{rest}", "07".repeat(16)));
         assert_eq!(Command::decode(&command.encode()), Ok(command));
@@ -354,6 +380,7 @@ fn damaged_commands_and_metadata_never_panic_and_keep_the_invariants() {
         spread(SubPartitionsChange::Grow { key: None, token: 0, shards: 4 }),
         spread(SubPartitionsChange::Grow { key: Some(vec![9]), token: -2, shards: 4 }),
         spread(SubPartitionsChange::Advance { token: None, since: 7 }),
+        grow_key(),
     ];
     let mut metadata = Metadata::default();
     let mut taken = 0;

@@ -61,6 +61,8 @@ pub mod features {
     pub const STORED_QUOTAS: u64 = 1 << 24;
     /// It removes what it has of ranges that it lost, when it is about to gain ranges.
     pub const STALE_DATA: u64 = 1 << 25;
+    /// It knows tables whose keys grow by themselves, and tells how large and how busy these are.
+    pub const KEY_GROWTH: u64 = 1 << 26;
     /// All features of this program.
     pub const ALL: u64 = RELAYED_WRITES
         | OWED_TRUNCATIONS
@@ -82,7 +84,8 @@ pub mod features {
         | QUOTAS
         | SUB_PARTITION_GROWTH
         | STORED_QUOTAS
-        | STALE_DATA;
+        | STALE_DATA
+        | KEY_GROWTH;
 }
 
 /// A member of the cluster, as it describes itself.

@@ -4,7 +4,7 @@ use super::capacity_options;
 use super::ineffective_options;
 use super::masks;
 use super::{Applied, ChangeKind, ChangeTarget, DefinitionContext, Result, changed, columns, compact, refuse_system};
-use super::{table_options, tablets};
+use super::{table_options, tablets, write_sharding};
 use crate::ast::{AlterTable, TableChange};
 use model::{Failure, Keyspace, Schema, Table};
 use std::sync::Arc;
@@ -52,6 +52,7 @@ pub(super) fn alter(
             if let Some(written) = sharding {
                 altered.options.write_sharding = Some(Arc::new(written.grown(&altered, site)?));
             }
+            write_sharding::check_kept(&altered)?;
             capacity_options::check_effect(altered.options.capacity.as_deref())?;
             tablets::check_table(altered.options.tablets, before)?;
             if altered.is_counter() && altered.options.default_time_to_live > 0 {

@@ -81,6 +81,10 @@ pub struct DefinitionContext<'a> {
     pub has_write_sharding: bool,
     /// Whether all nodes find rows of tables whose number of sub-partitions grows.
     pub has_sub_partition_growth: bool,
+    /// Whether all nodes know tables whose keys grow by themselves.
+    pub has_key_growth: bool,
+    /// Of the tables with keys that have grown by themselves, the most sub-partitions of a key.
+    pub grown_keys: &'a BTreeMap<TableId, u16>,
     /// Whether all nodes keep to quotas of keyspaces.
     pub has_quotas: bool,
     /// Whether they know quotas of bytes stored.

@@ -22,6 +22,7 @@ use crate::messages::schema::Defined;
 use crate::operations::{ring_changes, tablet_plans};
 use crate::schema::rows;
 use crate::shard_state::{ProposalError, Shard};
+use cluster::key_growth::most_of_a_key;
 use cluster::metadata::{Command, Metadata, Rejected, SchemaUpdate, UpdatedKind, UpdatedTarget};
 use cluster::sub_partitions::SubPartitionsChange;
 use cluster::tablets::{TabletChange, TabletsUpdate};
@@ -80,8 +81,9 @@ pub(crate) async fn define(shard: &Shard, define: Define) -> Result<Defined, Fai
 
 /// The answer to a statement that changes nothing.
 fn unchanged(shard: &Shard, define: &Define) -> Result<Defined, Failure> {
-    let nodes = nodes(shard);
-    let Applied { warnings, .. } = cql::define::apply(define, &shard.schema(), &context(shard, &nodes, 0))?;
+    let (nodes, grown_keys) = (nodes(shard), grown_keys(shard));
+    let context = context(shard, &nodes, &grown_keys, 0);
+    let Applied { warnings, .. } = cql::define::apply(define, &shard.schema(), &context)?;
     Ok(Defined { change: None, warnings })
 }
 
@@ -94,7 +96,19 @@ fn nodes(shard: &Shard) -> BTreeMap<String, usize> {
     nodes
 }
 
-fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros: i64) -> DefinitionContext<'c> {
+/// Of the tables with keys that have grown by themselves, the most sub-partitions of a key.
+fn grown_keys(shard: &Shard) -> BTreeMap<TableId, u16> {
+    let metadata = shard.metadata().current();
+    let most = metadata.sub_partitions.iter().map(|(id, map)| Some((TableId(*id), most_of_a_key(map)?)));
+    most.flatten().collect()
+}
+
+fn context<'c>(
+    shard: &'c Shard,
+    nodes: &'c BTreeMap<String, usize>,
+    grown_keys: &'c BTreeMap<TableId, u16>,
+    now_micros: i64,
+) -> DefinitionContext<'c> {
     let config = shard.config();
     DefinitionContext {
         data_center: &config.data_center,
@@ -113,6 +127,8 @@ fn context<'c>(shard: &'c Shard, nodes: &'c BTreeMap<String, usize>, now_micros:
         has_tablets: shard.topology().all_have(features::TABLETS),
         has_write_sharding: shard.topology().all_have(features::WRITE_SHARDING),
         has_sub_partition_growth: shard.topology().all_have(features::SUB_PARTITION_GROWTH),
+        has_key_growth: shard.topology().all_have(features::KEY_GROWTH),
+        grown_keys,
         has_quotas: shard.topology().all_have(features::QUOTAS),
         has_stored_quotas: shard.topology().all_have(features::STORED_QUOTAS),
         guardrails: config.guardrails.as_deref(),
@@ -125,8 +141,8 @@ async fn work_out(shard: &Shard, define: &Define) -> Result<Option<(Step, Schema
     let stored = stored(shard).await?;
     let before = shard.schema();
     let timestamp = next_timestamp(shard, &stored);
-    let nodes = nodes(shard);
-    let context = context(shard, &nodes, time_of_change(timestamp));
+    let (nodes, grown_keys) = (nodes(shard), grown_keys(shard));
+    let context = context(shard, &nodes, &grown_keys, time_of_change(timestamp));
     let Applied { change, warnings } = cql::define::apply(define, &before, &context)?;
     let Some(change) = change else { return Ok(None) };
     let version = crate::schema::random_uuid();

@@ -4,6 +4,7 @@ use crate::config::Timeouts;
 use crate::guards::disk_usage::DiskUsage;
 use crate::metrics::{Measure, RequestMetrics, SampleRequest, Samples, ShardMetrics, TableMetrics};
 use crate::ports::Observation;
+use cluster::key_growth::SubPartitionFigures;
 use cluster::placement::Placement;
 use cluster::replication::ReplicationBefore;
 use cluster::sub_partitions::SubPartitionMap;
@@ -131,6 +132,8 @@ pub enum TableVerb {
     },
     /// Return how busy the tablets of all tables are.
     TabletLoads,
+    /// Return how large and how busy the sub-partitions are of keys that grow by themselves.
+    KeyFigures,
     /// Write the table's memtables to SSTables.
     Flush(TableId),
     /// Write the memtables of all tables to SSTables.
@@ -289,6 +292,8 @@ pub enum TableAnswer {
     SizeEstimates(Vec<SizeEstimate>),
     /// The answer to [`TableVerb::TabletLoads`].
     TabletLoads(Vec<(TableId, Vec<LoadReport>)>),
+    /// The answer to [`TableVerb::KeyFigures`].
+    KeyFigures(Vec<(TableId, Vec<SubPartitionFigures>)>),
     /// The answer to [`TableVerb::Damaged`].
     Damaged {
         /// Those of the core.

@@ -113,6 +113,7 @@ pub(crate) async fn open(shard: &Shard) -> Result<(), StartError> {
     runtime::spawn_in(Class::Background, super::tablet_balance::keep(shard.clone()));
     runtime::spawn_in(Class::Background, super::tablet_cleaning::keep(shard.clone()));
     runtime::spawn_in(Class::Background, super::sub_partition_growth::keep(shard.clone()));
+    runtime::spawn_in(Class::Background, super::key_growth::keep(shard.clone()));
     if shard.config().auto_cleanup {
         runtime::spawn_in(Class::Background, super::stale_data::keep_clean(shard.clone()));
     }

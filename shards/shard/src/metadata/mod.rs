@@ -10,7 +10,8 @@
 //! Operations that move data begin in [`ring_operations`]; nodes that gain data by them fetch it in [`receiving`], once
 //! older requests have ended ([`barrier`]). Leaving is in [`leaving`], moving and rebuilding in [`moving`], truncations
 //! while members are down are in [`owed_truncations`]. Tablets are split and moved in [`tablet_balance`], and what they
-//! leave behind is removed in [`tablet_cleaning`]; [`sub_partition_growth`] is about tables with write sharding. What
+//! leave behind is removed in [`tablet_cleaning`]; [`sub_partition_growth`] is about tables with write sharding, and
+//! [`key_growth`] begins it for keys that grow by themselves. What
 //! nodes ask each other for this goes to shard 0 of the other node ([`peers`]).
 //!
 //! Invariants: the metadata are stored with the epoch that they were applied at, so an entry takes effect once, but for
@@ -19,6 +20,7 @@
 pub(crate) mod barrier;
 pub(crate) mod group_members;
 pub(crate) mod joining;
+mod key_growth;
 pub(crate) mod leaving;
 mod log_store;
 mod machine;

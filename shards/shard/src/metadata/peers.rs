@@ -12,10 +12,11 @@
 //! | FETCH_TABLE_REQ | see `stream::handing_out` | |
 //! | TABLET_FIGURES_REQ | none | see `operations::tablet_figures` |
 //! | REMOVE_STALE_REQ | none | see `stale_data` |
+//! | KEY_FIGURES_REQ | none | see `operations::key_figures` |
 
 use super::barrier::EndOlder;
 use super::stale_data;
-use crate::operations::{cluster_snapshots, tablet_figures};
+use crate::operations::{cluster_snapshots, key_figures, tablet_figures};
 use crate::peer::control::{decoded, encoded};
 use crate::ports::{PeerFailure, PeerLane, Unreadable};
 use crate::schema::local::TOKENS_MAX;
@@ -155,7 +156,8 @@ pub(crate) async fn serve(shard: &Shard, verb: Verb, body: &[u8]) -> Option<Resu
         Verb::FetchTable => Some(handing_out::serve(shard, body).await),
         Verb::TabletFigures if body.is_empty() => Some(Box::pin(tablet_figures::serve(shard)).await),
         Verb::RemoveStale if body.is_empty() => Some(Ok(Box::pin(stale_data::serve(shard)).await)),
-        Verb::TabletFigures | Verb::RemoveStale => Some(Err(Unreadable)),
+        Verb::KeyFigures if body.is_empty() => Some(Box::pin(key_figures::serve(shard)).await),
+        Verb::TabletFigures | Verb::RemoveStale | Verb::KeyFigures => Some(Err(Unreadable)),
         _ => None,
     }
 }

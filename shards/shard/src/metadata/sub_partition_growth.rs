@@ -1,7 +1,8 @@
 //! The growth of the sub-partitions of tables with write sharding ([`cluster::sub_partitions`]): the part of whoever
 //! leads the group, on shard 0.
 //!
-//! A table begins to grow when the schema has more sub-partitions than the metadata. Each stage of each growth then
+//! A table begins to grow when the schema has more sub-partitions than the metadata, one of its keys when
+//! [`super::key_growth`] says so. Each stage of each growth then
 //! takes these steps, and is followed by the next one:
 //! 1. The barrier of the epoch at which the stage began ([`super::barrier`]). All members must have passed it: a node
 //!    that is down, or only taken for dead, is waited for, because it may have acknowledged changes that only it knows.
@@ -114,8 +115,11 @@ async fn take(shard: &Shard, next: Next) -> Result<(), String> {
         GrowthStage::ReadThere => "sub-partitions read there",
         GrowthStage::Left => "sub-partitions left",
     });
-    let name = table.full_name();
-    let of = |text: String| format!("table {name}, {:?}: {text}", growth.stage);
+    let name = match &key {
+        None => format!("table {}", table.full_name()),
+        Some(_) => format!("a key of table {}", table.full_name()),
+    };
+    let of = |text: String| format!("{name}, {:?}: {text}", growth.stage);
     let since = growth.since;
     if growth.stage == GrowthStage::Closed {
         if let Err(text) = finish_rounds(shard, &table, since).await {
@@ -135,16 +139,13 @@ async fn take(shard: &Shard, next: Next) -> Result<(), String> {
             let copied = moved.copy(shard).await.map_err(|failure| of(failure.text.into_owned()))?;
             // All nodes are alive, or what Paxos decides would wait for long.
             passed_by_all(shard, since).await.map_err(of)?;
-            tracing::info!(
-                "table {name} grows to {} sub-partitions: {copied} changes were copied",
-                growth.places().shards
-            );
+            tracing::info!("{name} grows to {} sub-partitions: {copied} changes were copied", growth.places().shards);
         }
         GrowthStage::Closed | GrowthStage::ReadThere => {}
         GrowthStage::Left => {
             let moved = Move { table: &table, key: key.as_deref(), from: growth.places(), to: places };
             let deleted = moved.delete_left(shard).await.map_err(|failure| of(failure.text.into_owned()))?;
-            tracing::info!("table {name} has grown: {deleted} partitions that its rows have left are deleted");
+            tracing::info!("{name} has grown: {deleted} partitions that its rows have left are deleted");
         }
     }
     propose(shard, table.id.0, SubPartitionsChange::Advance { token, since }).await.map_err(of)

@@ -8,6 +8,7 @@
 //! more than the total divided by the number of counters is counted.
 
 use model::HashMap;
+use std::borrow::Borrow;
 use std::hash::Hash;
 
 /// Counts of the most frequent keys.
@@ -48,23 +49,27 @@ impl<K: Clone + Eq + Hash> HeavyHitters<K> {
         }
     }
 
-    /// Adds a weight to a key.
-    pub(crate) fn add(&mut self, key: &K, weight: u64) {
+    /// Adds a weight to a key, which is copied if it has no counter yet.
+    pub(crate) fn add<Q>(&mut self, key: &Q, weight: u64)
+    where
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
+    {
         self.total = self.total.saturating_add(weight);
         if let Some(at) = self.places.get(key).copied() {
             self.heap[at].count = self.heap[at].count.saturating_add(weight);
             return self.sink(at);
         }
         if self.heap.len() < self.capacity {
-            self.heap.push(Counted { key: key.clone(), count: weight, error: 0, uses: [0; 2] });
-            self.places.insert(key.clone(), self.heap.len() - 1);
+            self.heap.push(Counted { key: key.to_owned(), count: weight, error: 0, uses: [0; 2] });
+            self.places.insert(key.to_owned(), self.heap.len() - 1);
             return self.rise(self.heap.len() - 1);
         }
         let error = self.heap[0].count;
-        let replaced = Counted { key: key.clone(), count: error.saturating_add(weight), error, uses: [0; 2] };
+        let replaced = Counted { key: key.to_owned(), count: error.saturating_add(weight), error, uses: [0; 2] };
         let gone = std::mem::replace(&mut self.heap[0], replaced);
-        self.places.remove(&gone.key);
-        self.places.insert(key.clone(), 0);
+        self.places.remove::<K>(&gone.key);
+        self.places.insert(key.to_owned(), 0);
         self.sink(0);
     }
 

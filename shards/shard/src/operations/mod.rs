@@ -8,6 +8,7 @@ pub(crate) mod disk_watch;
 pub(crate) mod hints;
 pub mod imports;
 pub(crate) mod indexes;
+pub(crate) mod key_figures;
 pub(crate) mod membership;
 pub(crate) mod metrics_gathering;
 pub(crate) mod ring_changes;

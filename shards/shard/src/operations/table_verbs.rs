@@ -55,6 +55,7 @@ pub(crate) async fn run(shard: &Shard, verb: TableVerb) -> Result<TableAnswer, F
             Ok(TableAnswer::SizeEstimates(store.size_estimates(table, &ranges)))
         }
         TableVerb::TabletLoads => Ok(TableAnswer::TabletLoads(shard.tablet_loads().report())),
+        TableVerb::KeyFigures => Ok(TableAnswer::KeyFigures(shard.key_figures().report(shard))),
         TableVerb::Flush(table) => match store.flush(table).await {
             // A table that lives on another core is unknown here.
             Ok(()) | Err(engine::Error::UnknownTable(_)) => Ok(TableAnswer::Done),

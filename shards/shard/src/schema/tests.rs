@@ -382,7 +382,7 @@ fn changes_write_what_the_next_start_reads() {
         in_table(|table| table.options.tablets = TableTablets::default()),
         in_table(|table| table.options.tablets.max = Some(8)),
         in_table(|table| {
-            let sharding = WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0]) };
+            let sharding = WriteSharding { shards: 200, by: ShardedBy::Clustering(vec![0]), growth: None };
             table.options.write_sharding = Some(Arc::new(sharding));
         }),
         in_table(|table| (table.options.memtable, table.options.incremental_backups) = (None, None)),

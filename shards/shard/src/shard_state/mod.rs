@@ -18,6 +18,7 @@ mod definition_turn;
 pub(crate) mod hints;
 pub(crate) mod hot_reads;
 mod kept_batches;
+mod key_figures;
 pub(crate) mod lease_book;
 mod metadata;
 mod older_topologies;
@@ -64,9 +65,11 @@ use cluster::placement::Placement;
 use cluster::topology::Topology;
 use damaged::DamagedStates;
 use definition_turn::DefinitionTurn;
+use engine::LARGE_PARTITION_BYTES;
 use hints::Hints;
 use hot_reads::HotReads;
 use kept_batches::KeptBatches;
+use key_figures::KeyFigures;
 use metadata::MetadataLog;
 use model::{Failure, RingToken, Schema};
 use placement_registry::PlacementRegistry;
@@ -145,6 +148,7 @@ struct Inner {
     streams: Streams,
     throughput: Throughput,
     tablet_loads: TabletLoads,
+    key_figures: KeyFigures,
     hot_reads: HotReads,
     alerts: Alerts,
     metrics: Rc<Metrics>,
@@ -303,6 +307,7 @@ impl Shard {
                 throughput
             },
             tablet_loads: TabletLoads::default(),
+            key_figures: KeyFigures::default(),
             hot_reads: HotReads::new(config.hot_partition_relief.then_some(config.hot_partition_reads_per_second)),
             alerts: Alerts::default(),
             metrics,
@@ -335,17 +340,27 @@ impl Shard {
         shard
     }
 
-    /// Has the store tell of partitions of limited tables that are as large as the managed services allow, or nearly.
+    /// Has the store tell of partitions of limited tables that are as large as the managed services allow, or nearly,
+    /// and of large sub-partitions of keys that grow by themselves.
     fn tell_of_large_partitions(&self) {
         let shard = self.downgrade();
         self.store().on_large_partition(Rc::new(move |table, key, bytes| {
             let Some(shard) = shard.upgrade() else { return };
+            shard.key_figures().note_size(table, key, bytes);
+            if table.options.capacity.is_none() || bytes < LARGE_PARTITION_BYTES {
+                return;
+            }
             let percent = u64::try_from(u128::from(bytes) * 100 / u128::from(PARTITION_BYTES_MAX)).unwrap_or(u64::MAX);
             let subject = format!("the partition {}", table.key_text(key));
             let name = (table.keyspace.as_str(), table.name.as_str());
             let limit = format!("{PARTITION_BYTES_MAX} bytes");
             shard.alerts().note(AlertKind::PartitionSize, name, &subject, (percent, &limit), true);
         }));
+    }
+
+    /// How large and how busy the sub-partitions are of keys that grow by themselves.
+    pub(crate) fn key_figures(&self) -> &KeyFigures {
+        &self.inner.key_figures
     }
 
     /// What is close to a limit.

@@ -1,5 +1,6 @@
 //! `sub_partitions`: how many sub-partitions the keys of tables with write sharding have, of tables that grow or have
-//! grown: a row for all keys, whose `partition_key` is empty, and one for each key that has grown by itself.
+//! grown: a row for all keys, whose `partition_key` is empty, and one for each key that has grown by itself, with the
+//! reason for which it has last.
 
 use super::VirtualRows;
 use super::contents::{int, text};
@@ -18,6 +19,7 @@ pub(super) fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) {
                 let stored = table.key_text(&table.stored_key(&own.key, 0));
                 stored.strip_suffix(":0").map_or(stored.clone(), str::to_owned)
             });
+            let reason = token.and_then(|token| map.reasons.get(&token));
             let stage = scope.growth.map(|growth| growth.stage);
             let goal = scope.growth.filter(|growth| growth.stage != GrowthStage::Left);
             rows.push([
@@ -25,6 +27,7 @@ pub(super) fn fill(shard: &Shard, rows: &mut VirtualRows<'_>) {
                 ("table_name", text(&table.name)),
                 ("partition_key", text(&key)),
                 ("growing_to", goal.and_then(|growth| int(growth.places().shards.into()))),
+                ("reason", reason.and_then(|reason| text(&reason.to_string()))),
                 ("shards", int(scope.places().shards.into())),
                 ("stage", stage.and_then(|stage| text(name(stage)))),
             ]);

@@ -18,14 +18,26 @@ use std::sync::Arc;
 
 /// Bytes of a partition from which on it counts as large: 80% of the 20 GB that the managed services allow.
 pub const LARGE_PARTITION_BYTES: u64 = 16_000_000_000;
+/// A sub-partition counts as large from this part of the size on at which its key grows by itself.
+const LARGE_SHARE: u64 = 8;
 
 /// Who is told of large partitions: their table, key and bytes in Data.db before compression.
 pub type LargePartitions = Rc<dyn Fn(&Table, &[u8], u64)>;
 
+/// From how many bytes on a partition of a table counts as large; `None` if nobody wants to know.
+pub(crate) fn large_from(table: &Table) -> Option<u64> {
+    let of_limits = table.options.capacity.as_ref().map(|_| LARGE_PARTITION_BYTES);
+    let growth = table.write_sharding().and_then(|sharding| sharding.growth);
+    // Smaller ones say little about whether a key is large.
+    let of_growth = growth.filter(|growth| growth.size_max > 0).map(|growth| growth.size_max / LARGE_SHARE);
+    of_limits.into_iter().chain(of_growth).min()
+}
+
 /// Measures the partitions of one SSTable.
 pub(crate) struct PartitionGuard {
     thresholds: LoggedThresholds,
-    large: Option<LargePartitions>,
+    /// From how many bytes on a partition is large, and who is told.
+    large: Option<(u64, LargePartitions)>,
     table: Arc<Table>,
     file: PathBuf,
     key: Vec<u8>,
@@ -42,7 +54,7 @@ impl PartitionGuard {
     /// partitions.
     pub(crate) fn new(
         thresholds: LoggedThresholds,
-        large: Option<LargePartitions>,
+        large: Option<(u64, LargePartitions)>,
         table: &Arc<Table>,
         directory: &Path,
         descriptor: &Descriptor,
@@ -82,8 +94,8 @@ impl PartitionGuard {
             Fragment::PartitionEnd => {
                 let bytes = len - self.start;
                 self.told(bytes).for_each(logged_thresholds::log);
-                if let Some(large) = self.large.as_ref().filter(|_| bytes >= LARGE_PARTITION_BYTES) {
-                    large(&self.table, &self.key, bytes);
+                if let Some((_, told)) = self.large.as_ref().filter(|(from, _)| bytes >= *from) {
+                    told(&self.table, &self.key, bytes);
                 }
                 self.start = len;
             }
@@ -151,7 +163,7 @@ mod tests {
     use crate::guards::test_table;
     use model::key::push_composite;
     use model::row::{Cell, RowBuilder};
-    use model::{ColumnId, ColumnKind, CqlType, Token};
+    use model::{ColumnId, ColumnKind, CqlType, KeyGrowth, ShardedBy, Token, WriteSharding};
     use sstable::Version;
 
     fn table() -> Arc<Table> {
@@ -217,7 +229,8 @@ mod tests {
             Rc::new(move |table, key, bytes| kept.borrow_mut().push((table.name.clone(), key.to_vec(), bytes)));
         let descriptor = Descriptor { version: Version::Oa, id: "1".parse().expect("an id") };
         let none = LoggedThresholds::default();
-        let mut guard = PartitionGuard::new(none, Some(large), &table(), Path::new("/d"), &descriptor).expect("told");
+        let large = Some((LARGE_PARTITION_BYTES, large));
+        let mut guard = PartitionGuard::new(none, large, &table(), Path::new("/d"), &descriptor).expect("told");
         let mut end = 0;
         for (key, bytes) in [(b"a", LARGE_PARTITION_BYTES - 1), (b"b", LARGE_PARTITION_BYTES), (b"c", 5)] {
             guard.fragment(&Fragment::PartitionStart { token: Token(0), key, deletion: Deletion::LIVE }, end);
@@ -225,5 +238,24 @@ mod tests {
             guard.fragment(&Fragment::PartitionEnd, end);
         }
         assert_eq!(*told.borrow(), [("t".to_owned(), b"b".to_vec(), LARGE_PARTITION_BYTES)]);
+    }
+
+    #[test]
+    fn what_is_large_is_what_somebody_wants_to_know() {
+        let mut table = Table::clone(&table());
+        assert_eq!(large_from(&table), None);
+        let sharding = |size_max| WriteSharding {
+            shards: 1,
+            by: ShardedBy::Clustering(vec![0]),
+            growth: Some(KeyGrowth { size_max, throughput_max: 5 }),
+        };
+        table.options.write_sharding = Some(Arc::new(sharding(0)));
+        assert_eq!(large_from(&table), None, "size is no reason");
+        table.options.write_sharding = Some(Arc::new(sharding(80_000)));
+        assert_eq!(large_from(&table), Some(10_000));
+        table.options.capacity = Some(Default::default());
+        assert_eq!(large_from(&table), Some(10_000));
+        table.options.write_sharding = None;
+        assert_eq!(large_from(&table), Some(LARGE_PARTITION_BYTES));
     }
 }

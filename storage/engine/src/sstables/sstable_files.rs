@@ -7,7 +7,7 @@ use super::sstable_id;
 use crate::data_directories::DataDirectories;
 use crate::error::Error;
 use crate::guards::logged_thresholds::LoggedThresholds;
-use crate::guards::partition_guard::LargePartitions;
+use crate::guards::partition_guard::{LargePartitions, large_from};
 use crate::options::{Options, SstableOptions};
 use model::{Partitioner, ShardMap, Table};
 use runtime::HashSet;
@@ -30,7 +30,7 @@ pub(crate) struct SstableFiles {
     options: SstableOptions,
     /// The node's id once it is known; SSTables record which node wrote them.
     host_id: Cell<Option<[u8; 16]>>,
-    /// Told of large partitions of limited tables.
+    /// Told of large partitions.
     large_partitions: RefCell<Option<LargePartitions>>,
     /// The number of the SSTable that was opened last.
     numbers: Cell<u64>,
@@ -60,10 +60,10 @@ impl SstableFiles {
         self.large_partitions.replace(Some(told));
     }
 
-    /// Who is told of large partitions of a table: of one whose throughput is limited.
-    pub(crate) fn large_partitions_of(&self, table: &Table) -> Option<LargePartitions> {
-        table.options.capacity.as_ref()?;
-        self.large_partitions.borrow().clone()
+    /// Who is told of large partitions of a table, and from how many bytes on they are large: of one whose throughput is
+    /// limited, or whose keys grow by themselves.
+    pub(crate) fn large_partitions_of(&self, table: &Table) -> Option<(u64, LargePartitions)> {
+        large_from(table).zip(self.large_partitions.borrow().clone())
     }
 
     /// The directory to which this shard writes a table's SSTables.

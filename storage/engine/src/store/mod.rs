@@ -213,8 +213,9 @@ impl Store {
         self.parts.files.set_host_id(host_id);
     }
 
-    /// Sets who is told, where an SSTable is written, of partitions of [`crate::LARGE_PARTITION_BYTES`] or more, of
-    /// tables whose throughput is limited: their table, key and bytes.
+    /// Sets who is told, where an SSTable is written, of large partitions: their table, key and bytes. Those are of
+    /// [`crate::LARGE_PARTITION_BYTES`] or more in tables whose throughput is limited, and an eighth of the size at
+    /// which keys grow by themselves, or more, in tables where they do.
     pub fn on_large_partition(&self, told: LargePartitions) {
         self.parts.files.on_large_partition(told);
     }

@@ -39,6 +39,8 @@ pub(crate) struct SubPartitions {
     pub(crate) keys: Vec<DecoratedKey>,
     /// The sub-partitions of each key that are read.
     pub(crate) spread: Vec<SpreadKey>,
+    /// Whether the clustering says in which sub-partitions the rows are.
+    pub(crate) is_restricted: bool,
 }
 
 /// The sub-partitions of a key that are read.
@@ -62,7 +64,7 @@ impl SubPartitions {
             };
             spread.push(next);
         }
-        SubPartitions { keys, spread }
+        SubPartitions { keys, spread, is_restricted: false }
     }
 
     /// Leaves of each key the sub-partitions that `numbers_of` gives of its places, if it tells.
@@ -78,11 +80,16 @@ impl SubPartitions {
                 }
             }
         }
+        self.is_restricted = true;
     }
 
     /// One of the keys alone.
     pub(crate) fn only(&self, at: usize) -> SubPartitions {
-        SubPartitions { keys: vec![self.keys[at].clone()], spread: vec![self.spread[at].clone()] }
+        SubPartitions {
+            keys: vec![self.keys[at].clone()],
+            spread: vec![self.spread[at].clone()],
+            is_restricted: self.is_restricted,
+        }
     }
 
     /// Whether one sub-partition of each key is read.
@@ -125,6 +132,15 @@ pub(crate) fn pin(shard: &Shard, table: &Table) -> Result<Option<Rc<TablePlaceme
     }
 }
 
+/// Counts requests about rows of single sub-partitions, if keys of the table grow by how busy these are: a read of what
+/// `of` says.
+pub(crate) fn note_read(shard: &Shard, table: &Table, of: &SubPartitions) {
+    let grows = table.write_sharding().is_some_and(|sharding| sharding.growth.is_some());
+    if grows && of.is_restricted {
+        of.stored(table).for_each(|key| shard.key_figures().note_request(table, &key.key));
+    }
+}
+
 /// Waits, at most so long, until what Paxos decides of a table need not wait for rows that move.
 pub(crate) async fn wait_until_open(shard: &Shard, table: &Table, timeout: Duration) -> Result<(), Failure> {
     if table.write_sharding().is_none() {
@@ -148,15 +164,9 @@ pub(crate) fn is_closed(placement: &TablePlacement) -> bool {
 /// Fails if a read that was planned by `placement` has taken so long that what it has read may lack rows: they were
 /// deleted where it looked for them.
 pub(crate) fn check_moved(shard: &Shard, table: &Table, placement: &TablePlacement) -> Result<(), Failure> {
-    let Some(planned) = placement.sub_partitions() else {
-        // A table that has begun to grow meanwhile has not come to its end, or the read was of before.
-        return match shard.placement_of(table)?.sub_partitions() {
-            Some(now) if now.is_left_behind(0) => Err(moved(table)),
-            _ => Ok(()),
-        };
-    };
+    let planned = placement.sub_partitions().map(|map| &**map);
     match shard.placement_of(table)?.sub_partitions() {
-        Some(now) if now.is_left_behind(planned.switched) => Err(moved(table)),
+        Some(now) if now.is_left_behind(planned) => Err(moved(table)),
         _ => Ok(()),
     }
 }

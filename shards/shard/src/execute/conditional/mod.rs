@@ -280,12 +280,16 @@ fn stored_key(shard: &Shard, part: &ConditionalStatement, key: Vec<u8>) -> Resul
     };
     let places = key_places(&*shard.placement_of(table)?, sharding, &key).read;
     let place = row.and_then(|row| sharding.by.number_of_row(Clustering(&row), places));
-    place.map(|place| table.stored_key(&key, place)).ok_or_else(|| {
+    let stored = place.map(|place| table.stored_key(&key, place)).ok_or_else(|| {
         Failure::invalid(format!(
             "Statements that are decided with a condition must name a whole row of table {}, which has write_sharding",
             table.full_name()
         ))
-    })
+    })?;
+    if sharding.growth.is_some() {
+        shard.key_figures().note_request(table, &stored);
+    }
+    Ok(stored)
 }
 
 /// Fails if a statement names rows by IN, or names a row wrongly, even if that row has no condition.

@@ -10,7 +10,7 @@ mod target;
 
 use crate::coordinator::aggregates::{Aggregated, aggregate};
 use crate::coordinator::read::{PAGE_BYTES_MAX, PageLimits, ReadPlan};
-use crate::coordinator::sub_partitions::{SubPartitions, check_moved, is_closed, wait_until_open};
+use crate::coordinator::sub_partitions::{SubPartitions, check_moved, is_closed, note_read, wait_until_open};
 use crate::coordinator::throttle::{Bill, admit_read};
 use crate::execute::conditional::finish_rounds;
 use crate::execute::paging::PagingState;
@@ -164,6 +164,9 @@ pub(crate) async fn select(
             Target::Range(_) | Target::Nothing => &[],
         };
         Box::pin(admit_read(shard, bill, &plan, keys)).await?;
+    }
+    if let Target::Spread(of) = &target {
+        note_read(shard, &select.table, of);
     }
     let mut result =
         answer(shard, statement, select, values, parameters, &mut plan, target, limit, per_partition).await;
@@ -411,7 +414,9 @@ fn count_rows(counted: &[Selector], block: &RowBlock, counts: &mut [u64], first:
 /// The stored keys of what a read at SERIAL or LOCAL_SERIAL names of a table with write sharding; none of other tables.
 fn stored_row_keys(select: &Select, target: &Target) -> Result<Vec<DecoratedKey>, Failure> {
     let Target::Spread(of) = target else { return Ok(Vec::new()) };
-    match of.is_one_of_each() {
+    // Keys that grow by themselves are not refused only once they have grown.
+    let grows = select.table.write_sharding().is_some_and(|sharding| sharding.growth.is_some());
+    match of.is_one_of_each() && (of.is_restricted || !grows) {
         true => Ok(of.stored(&select.table).collect()),
         false => Err(Failure::invalid(format!(
             "SERIAL/LOCAL_SERIAL consistency may only be requested for rows of one sub-partition: table {} has \

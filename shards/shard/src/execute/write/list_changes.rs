@@ -33,7 +33,13 @@ pub(super) fn keys_of<'a>(shard: &Shard, modify: &'a Modify, values: &'a Values<
     for key in keys.iter() {
         let places = key_places(&placement, sharding, key);
         let parts = spread(&sharding.by, places, &rows, modify.kind, runtime::rng::below);
-        stored.extend(parts.iter().map(|part| table.stored_key(key, part.shard)));
+        for part in parts {
+            let place = table.stored_key(key, part.shard);
+            if sharding.growth.is_some() && part.rows.is_some() {
+                shard.key_figures().note_request(table, &place);
+            }
+            stored.push(place);
+        }
         check_count(table, stored.len())?;
     }
     Ok(match stored.len() {

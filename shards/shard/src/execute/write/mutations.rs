@@ -134,6 +134,9 @@ impl Mutations {
                         check_count(table, count)?;
                     }
                     let stored = table.stored_key(key, part.shard);
+                    if at == 0 && sharding.growth.is_some() && part.rows.is_some() && self.only.is_none() {
+                        shard.key_figures().note_request(table, &stored);
+                    }
                     self.add_to(shard, modify, &stored, 0, change, part.rows.as_deref(), when)?;
                 }
             }
