@@ -1,5 +1,6 @@
-//! The drivers of Python, Java, Go, Node.js and C++, their object mappers, and tools that use them, against the real
-//! binary: the programs of `net/server/tests/drivers`.
+//! The drivers of Python, Java, Go, Node.js, C++ and Rust, their object mappers, and tools that use them, against the
+//! real binary: the programs of `net/server/tests/drivers`. Those of Rust are there with TLS, which is not in the
+//! workspace; the modules `cdrs` and `rust_driver` have them without.
 //!
 //! Ignored unless asked for, because they need packages and jars that cargo does not bring: `just drivers`, or
 //! `net/server/tests/drivers/prepare target/tmp/drivers` and then `cargo test --test binary -- --ignored drivers::`.
@@ -187,6 +188,20 @@ fn go_driver_of_the_second_line() {
 }
 
 #[test]
+#[ignore = "needs the Rust drivers: just drivers"]
+fn rust_driver() {
+    let variants = ["scylla-v4-none", "scylla-v4-snappy", "scylla-v4-lz4"];
+    driver_of("rust", ["127.0.13.34", "127.0.13.35", "127.0.13.36"], &variants);
+}
+
+#[test]
+#[ignore = "needs the Rust drivers: just drivers"]
+fn rust_driver_cdrs() {
+    let variants = ["cdrs-v4-none", "cdrs-v4-lz4", "cdrs-v4-snappy", "cdrs-v5-none", "cdrs-v5-lz4"];
+    driver_of("rust", ["127.0.13.37", "127.0.13.38", "127.0.13.39"], &variants);
+}
+
+#[test]
 #[ignore = "needs the Node.js driver: just drivers"]
 fn node_driver() {
     driver_of("node", ["127.0.13.13", "127.0.13.14", "127.0.13.15"], &["v4-none"]);
@@ -265,31 +280,44 @@ fn bulk_loader_in_and_out() {
     alone("127.0.13.24", python(&tools, "bulk.py"), &[&jars, &files]);
 }
 
-/// Drivers against a cluster of three. With `login` the nodes ask for a name and a password: each driver encrypts in
-/// every version and compression that it has, and goes without TLS once. Otherwise each encrypts once.
-fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
-    let tools = prepared();
-    let directory = tempfile::tempdir().expect("a directory");
+/// The certificates that nodes show to clients: `node.pem` names `localhost` and 127.1.0.1 to 127.1.0.3, `ca.pem` has
+/// signed it, `other.pem` is another authority.
+fn certificates() -> String {
     let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates");
-    let certificates = certificates.canonicalize().expect("there").display().to_string();
+    certificates.canonicalize().expect("there").display().to_string()
+}
+
+/// Writes the configuration of a node that takes plain and encrypted connections, and with `login` asks for a name and
+/// a password. Returns its path.
+fn encryption_config(directory: &Path, login: bool) -> String {
     let roles = match login {
         true => "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\n",
         false => "",
     };
-    let config = directory.path().join("cassandra.yaml");
     let yaml = format!(
         "{roles}client_encryption_options:\n  enabled: true\n  optional: true\n  ssl_context_factory: \
-         {{class_name: PEMBasedSslContextFactory}}\n  keystore: {certificates}/node.pem\n"
+         {{class_name: PEMBasedSslContextFactory}}\n  keystore: {}/node.pem\n",
+        certificates()
     );
+    let config = directory.join("cassandra.yaml");
     std::fs::write(&config, yaml).expect("written");
-    let config = config.to_str().expect("text");
-    let start = |at: usize| {
-        let data = directory.path().join(at.to_string());
-        let options = ["--cores", "1", "--seeds", addresses[0], "--config", config];
-        Node::start(addresses[at], &data, &options)
-    };
-    let mut nodes: Vec<Node> = (0..3).map(start).collect();
-    // Every program, and the arguments of each of its runs.
+    config.to_str().expect("text").to_owned()
+}
+
+/// What a driver is run with against three nodes.
+struct Driver {
+    program: Command,
+    /// Nodes that it is told of; it finds the others.
+    hosts: String,
+    /// The arguments of each of its runs.
+    runs: &'static [&'static [&'static str]],
+    /// Arguments of every run.
+    options: Vec<&'static str>,
+}
+
+/// The drivers that are run against three nodes: those of Rust with all that they do, because their programs are the
+/// only ones that try their TLS, the others briefly.
+fn drivers(tools: &Path, addresses: [&'static str; 3]) -> Vec<Driver> {
     let python: &[&[&str]] = &[
         &["--protocol", "4"],
         &["--protocol", "4", "--compression", "lz4"],
@@ -297,11 +325,11 @@ fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
         &["--protocol", "5", "--compression", "lz4"],
     ];
     let mut programs: Vec<(Command, &[&[&str]])> = vec![
-        (python_of(&tools, "venv", "program.py"), python),
-        (python_of(&tools, "venv-2", "program.py"), python),
-        (java(&tools, "classes", &["jars"], "Program"), &[&["v4-none", "v4-lz4", "v5-none"], &["v5-lz4"]]),
-        (java(&tools, "classes-3", &["jars-3"], "Program3"), &[&["v4-none"], &["v4-lz4"]]),
-        (python_of(&tools, "venv-2", "cpp.py"), &[&[]]),
+        (python_of(tools, "venv", "program.py"), python),
+        (python_of(tools, "venv-2", "program.py"), python),
+        (java(tools, "classes", &["jars"], "Program"), &[&["v4-none", "v4-lz4", "v5-none"], &["v5-lz4"]]),
+        (java(tools, "classes-3", &["jars-3"], "Program3"), &[&["v4-none"], &["v4-lz4"]]),
+        (python_of(tools, "venv-2", "cpp.py"), &[&[]]),
     ];
     let others: [(&str, &[&[&str]]); 3] = [
         ("go-v1", &[&["v4-none"]]),
@@ -309,21 +337,52 @@ fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
         ("node", &[&["v4-none"]]),
     ];
     for (language, runs) in others {
-        programs.extend(program_of(&tools, language).map(|program| (program, runs)));
+        programs.extend(program_of(tools, language).map(|program| (program, runs)));
     }
-    for (program, runs) in programs {
+    let brief = |(program, runs)| Driver {
+        program,
+        hosts: addresses[0].to_owned(),
+        runs,
+        options: vec!["--only=paging,batches"],
+    };
+    let mut drivers: Vec<Driver> = programs.into_iter().map(brief).collect();
+    drivers.extend(program_of(tools, "rust").map(|program| Driver {
+        program,
+        hosts: addresses.join(","),
+        runs: &[
+            &["scylla-v4-none", "cdrs-v4-none", "cdrs-v5-none"],
+            &["scylla-v4-lz4", "cdrs-v4-snappy", "cdrs-v5-lz4"],
+        ],
+        options: addresses[0].starts_with("127.1.").then_some("--names").into_iter().collect(),
+    }));
+    drivers
+}
+
+/// Drivers against a cluster of three. With `login` the nodes ask for a name and a password: each driver encrypts in
+/// every version and compression that it has, and goes without TLS once. Otherwise each encrypts once.
+fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
+    let tools = prepared();
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = encryption_config(directory.path(), login);
+    let start = |at: usize| {
+        let data = directory.path().join(at.to_string());
+        let options = ["--cores", "1", "--seeds", addresses[0], "--config", &config];
+        Node::start(addresses[at], &data, &options)
+    };
+    let mut nodes: Vec<Node> = (0..3).map(start).collect();
+    for driver in drivers(&tools, addresses) {
         // With TLS and a login all runs, otherwise the last.
-        let last = &runs[runs.len() - 1..];
+        let last = &driver.runs[driver.runs.len() - 1..];
         let modes = match login {
-            true => vec![(true, runs), (false, last)],
+            true => vec![(true, driver.runs), (false, last)],
             false => vec![(true, last)],
         };
         for (encrypted, runs) in modes {
             for arguments in runs {
-                let mut command = Command::new(program.get_program());
-                command.args(program.get_args()).args([addresses[0], "9042"]).args(*arguments);
-                command.arg("--only=paging,batches");
-                command.args(encrypted.then(|| format!("--ca={certificates}/ca.pem")));
+                let mut command = Command::new(driver.program.get_program());
+                command.args(driver.program.get_args()).args([&driver.hosts, "9042"]).args(*arguments);
+                command.args(&driver.options);
+                command.args(encrypted.then(|| format!("--ca={}/ca.pem", certificates())));
                 command.args(login.then_some("--login=cassandra:cassandra"));
                 let first = run(command, nodes.remove(0), || unreachable!("it is not restarted"));
                 nodes.insert(0, first);
@@ -335,10 +394,25 @@ fn cluster_of_three(addresses: [&'static str; 3], login: bool) {
     }
 }
 
+/// The drivers of Rust with TLS and a login to the cores of one node, which is restarted.
+#[test]
+#[ignore = "needs the Rust drivers: just drivers"]
+fn rust_drivers_encrypt_to_every_core() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let config = encryption_config(directory.path(), true);
+    let start = || Node::start("127.0.13.40", &directory.path().join("data"), &["--cores", "2", "--config", &config]);
+    let mut command = program_of(&prepared(), "rust").expect("the language of this test");
+    command.args(["127.0.13.40", "9042", "scylla-v4-none", "cdrs-v5-none", "--restarts"]);
+    command.args([&format!("--ca={}/ca.pem", certificates()), "--login=cassandra:cassandra"]);
+    let node = run(command, start(), start);
+    assert_eq!(node.stop(), Some(0));
+}
+
 #[test]
 #[ignore = "needs the drivers of several languages: just drivers"]
 fn drivers_log_in_to_three_nodes_encrypted_and_plain() {
-    cluster_of_three(["127.0.13.25", "127.0.13.26", "127.0.13.27"], true);
+    // The names that the certificate of the nodes has.
+    cluster_of_three(["127.1.0.1", "127.1.0.2", "127.1.0.3"], true);
 }
 
 #[test]
@@ -379,21 +453,19 @@ fn cqlsh_walks_through_its_commands() {
 fn secured(address: &'static str, options: &str, certificate: Option<&str>) {
     let tools = prepared();
     let directory = tempfile::tempdir().expect("a directory");
-    let certificates = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tls/tests/certificates");
-    let certificates = certificates.canonicalize().expect("there");
+    let certificates = certificates();
     let yaml = format!(
         "authenticator: PasswordAuthenticator\nauthorizer: CassandraAuthorizer\nclient_encryption_options:\n  \
          enabled: true\n  ssl_context_factory: {{class_name: PEMBasedSslContextFactory}}\n  \
-         keystore: {0}/node.pem\n  truststore: {0}/ca.pem\n{options}",
-        certificates.display()
+         keystore: {certificates}/node.pem\n  truststore: {certificates}/ca.pem\n{options}"
     );
     let config = directory.path().join("cassandra.yaml");
     std::fs::write(&config, yaml).expect("written");
     let data = directory.path().join("data");
     let start = || Node::start(address, &data, &["--cores", "2", "--config", config.to_str().expect("text")]);
     let mut command = python(&tools, "secured.py");
-    command.arg(tools.join("venv/bin/cqlsh")).args([address, "9042"]).arg(certificates.join("ca.pem"));
-    command.arg(directory.path()).args(certificate.map(|name| certificates.join(name)));
+    command.arg(tools.join("venv/bin/cqlsh")).args([address, "9042"]).arg(format!("{certificates}/ca.pem"));
+    command.arg(directory.path()).args(certificate.map(|name| format!("{certificates}/{name}")));
     let node = run(command, start(), start);
     assert_eq!(node.stop(), Some(0));
 }
