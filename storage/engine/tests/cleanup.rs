@@ -65,8 +65,8 @@ fn around_keys() -> Arc<[TokenRange]> {
     tokens.into_iter().map(range).collect()
 }
 
-/// A node owns many ranges, so an SSTable may reach beyond them and have nothing to lose. That is seen in its index, and
-/// no compaction that runs is waited for.
+/// A node owns many ranges, so an SSTable may reach beyond them and have nothing to lose. That is seen in its index,
+/// and no compaction that runs is waited for.
 #[test]
 fn an_sstable_without_keys_outside_stays_as_it_is() {
     run(&mut calm(4), || async {

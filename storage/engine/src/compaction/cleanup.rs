@@ -1,4 +1,5 @@
-//! Cleanups: SSTables that have keys outside some ranges are rewritten one by one, each at its level, without these keys.
+//! Cleanups: SSTables that have keys outside some ranges are rewritten one by one, each at its level, without these
+//! keys.
 //!
 //! Whether an SSTable has such keys is looked up in its index, one place for each gap between the ranges: a node owns
 //! many small ranges, so most of its SSTables reach beyond them without having anything there. Nothing is waited for

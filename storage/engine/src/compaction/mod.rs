@@ -9,8 +9,9 @@
 //!    again.
 //!
 //! `compactor` queues tables and runs their tasks one at a time; `run` runs one compaction; `chosen` starts those
-//! that operators ask for, `cleanup` those that leave out what the node has lost; `repair_sets` sets data apart for incremental repairs; `throttle` limits the speed of
-//! compactions; `activity` keeps their progress and history for display.
+//! that operators ask for, `cleanup` those that leave out what the node has lost; `repair_sets` sets data apart for
+//! incremental repairs; `throttle` limits the speed of compactions; `activity` keeps their progress and history for
+//! display.
 //!
 //! Invariants: no SSTable is in two tasks, and no busy one is in any; the SSTables of a level above 0 of a leveled
 //! table never overlap, if they did not before; what is repaired is never merged with what is not;
