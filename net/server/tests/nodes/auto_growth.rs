@@ -159,8 +159,8 @@ async fn at_least(done: impl Fn() -> i32, goal: i32) {
     }
 }
 
-/// One key is written until it has grown twice, and read all the while; its neighbours stay as they are. What it has left
-/// behind does not let it grow again, and all of it is there after a restart.
+/// One key is written until it has grown twice, and read all the while; its neighbours stay as they are. What it has
+/// left behind does not let it grow again, and all of it is there after a restart.
 #[test]
 fn a_key_that_gets_large_grows_while_it_is_used() {
     for (seed, nodes, replication) in [(301, &[ONE][..], ONE_REPLICA), (302, &[ONE, TWO, THREE][..], THREE_REPLICAS)] {

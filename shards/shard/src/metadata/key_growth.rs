@@ -24,8 +24,8 @@ use std::time::Duration;
 
 /// How often the leader looks.
 const PERIOD: Duration = Duration::from_secs(10);
-/// For so long a key is left alone that has begun to grow. What it has then can be told from what it had before: requests
-/// are counted, and SSTables written, meanwhile.
+/// For so long a key is left alone that has begun to grow. What it has then can be told from what it had before:
+/// requests are counted, and SSTables written, meanwhile.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Most growths under way with which another one begins: their stages come one after the other.
 const GROWTHS_MAX: usize = 4;

@@ -8,8 +8,8 @@
 //!    without such keys stay as they are.
 //! 3. The operation begins if no other one has begun or ended meanwhile.
 //!
-//! With `auto_cleanup_enabled` a node does step 2 by itself, too, as soon as an operation has ended: then there is nothing
-//! to wait for when the next one begins.
+//! With `auto_cleanup_enabled` a node does step 2 by itself, too, as soon as an operation has ended: then there is
+//! nothing to wait for when the next one begins.
 //!
 //! Step 2 comes before the beginning, because from then on a node gets writes of what it gains, which must stay.
 //!
