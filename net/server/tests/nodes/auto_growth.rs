@@ -159,8 +159,8 @@ async fn at_least(done: impl Fn() -> i32, goal: i32) {
     }
 }
 
-/// One key is written until it has grown twice, and read all the while; its neighbours stay as they are. What it has left
-/// behind does not let it grow again, and all of it is there after a restart.
+/// One key is written until it has grown twice, and read all the while; its neighbours stay as they are. What it has
+/// left behind does not let it grow again, and all of it is there after a restart.
 #[test]
 fn a_key_that_gets_large_grows_while_it_is_used() {
     for (seed, nodes, replication) in [(301, &[ONE][..], ONE_REPLICA), (302, &[ONE, TWO, THREE][..], THREE_REPLICAS)] {
@@ -241,8 +241,8 @@ fn a_key_that_gets_large_grows_while_it_is_used() {
     }
 }
 
-/// Rows of one key are read and changed more often than its limit says, those of another less. Only the first grows, and
-/// a single row that everybody wants lets its key grow once and not again.
+/// Rows of one key are read and changed more often than its limit says, those of another less. Only the first grows,
+/// and a single row that everybody wants lets its key grow once and not again.
 #[test]
 fn a_key_that_gets_busy_grows_and_one_that_does_not_stays() {
     let mut sim = Sim::new(311, Options { buggify: false, ..Options::default() });

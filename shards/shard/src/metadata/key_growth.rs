@@ -3,8 +3,8 @@
 //! Every [`PERIOD`], if some table has such keys:
 //! 1. All nodes are asked how large and how busy the sub-partitions are ([`key_figures`]).
 //! 2. What there is to do is decided ([`cluster::key_growth`]).
-//! 3. In each table that does not grow the key that needs it most begins to, at most [`GROWTHS_MAX`] at once. The stages
-//!    of it are those of any growth ([`super::sub_partition_growth`]).
+//! 3. In each table that does not grow the key that needs it most begins to, at most [`GROWTHS_MAX`] at once. The
+//!    stages of it are those of any growth ([`super::sub_partition_growth`]).
 //!
 //! A key that has begun to grow is left alone for [`PAUSE`]. What hinders a key is told once by each leader.
 //!
@@ -24,8 +24,8 @@ use std::time::Duration;
 
 /// How often the leader looks.
 const PERIOD: Duration = Duration::from_secs(10);
-/// For so long a key is left alone that has begun to grow. What it has then can be told from what it had before: requests
-/// are counted, and SSTables written, meanwhile.
+/// For so long a key is left alone that has begun to grow. What it has then can be told from what it had before:
+/// requests are counted, and SSTables written, meanwhile.
 const PAUSE: Duration = Duration::from_secs(60);
 /// Most growths under way with which another one begins: their stages come one after the other.
 const GROWTHS_MAX: usize = 4;
