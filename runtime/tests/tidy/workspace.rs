@@ -101,7 +101,7 @@ pub(crate) const CRATES: &[Crate] = &[
         modules_in_cycles: 0,
         layers: &[
             &["sub_partitions", "tablets"],
-            &["gossip", "repair", "replication", "snitch", "speculation", "topology"],
+            &["gossip", "key_growth", "repair", "replication", "snitch", "speculation", "topology"],
             &["consistency", "metadata"],
             &["placement"],
             &["plan", "allocation", "units"],

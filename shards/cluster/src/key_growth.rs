@@ -4,9 +4,9 @@
 //! 1. Nodes report of single sub-partitions how large they are and how many requests a second they get. A sub-partition
 //!    is as large as the largest of its replicas says, and as busy as all coordinators together say. Those that are no
 //!    longer current do not count: what is left of them is in SSTables until these are compacted.
-//! 2. A key grows if one of its sub-partitions is above a limit of the table, and all of them together above half of the
-//!    limit on average. If one is above it and the others are not nearly, most of what it has is about one row, or one
-//!    value of the hashed columns, which stays in one place however many there are.
+//! 2. A key grows if one of its sub-partitions is above a limit of the table, and all of them together above half of
+//!    the limit on average. If one is above it and the others are not nearly, most of what it has is about one row, or
+//!    one value of the hashed columns, which stays in one place however many there are.
 //! 3. It gets a power of two times as many as it has, so that each has at most [`SHARE_MAX`] of the limit.
 //!
 //! Invariants: a table without limits has no key that grows; one growth of a table is under way at a time

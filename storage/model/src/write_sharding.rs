@@ -20,8 +20,8 @@
 //! still begin with 0. All others move, and `n` sub-partitions that a table has grown to have the numbers from `n` on.
 //! Each growth at least doubles `n`, so no number is used twice: a partition is either all current or all left behind.
 //!
-//! Keys of a table with [`KeyGrowth`] begin with the number of the table, mostly 1, and get more by themselves, each for
-//! itself, when one of their sub-partitions is too large or too busy.
+//! Keys of a table with [`KeyGrowth`] begin with the number of the table, mostly 1, and get more by themselves, each
+//! for itself, when one of their sub-partitions is too large or too busy.
 //!
 //! Invariants: which sub-partition a row is in depends on its clustering and the places of its key alone, or is in no
 //! way known ([`ShardedBy::Random`]); what chooses it never changes, and the number of sub-partitions never falls.

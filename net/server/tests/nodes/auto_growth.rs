@@ -241,8 +241,8 @@ fn a_key_that_gets_large_grows_while_it_is_used() {
     }
 }
 
-/// Rows of one key are read and changed more often than its limit says, those of another less. Only the first grows, and
-/// a single row that everybody wants lets its key grow once and not again.
+/// Rows of one key are read and changed more often than its limit says, those of another less. Only the first grows,
+/// and a single row that everybody wants lets its key grow once and not again.
 #[test]
 fn a_key_that_gets_busy_grows_and_one_that_does_not_stays() {
     let mut sim = Sim::new(311, Options { buggify: false, ..Options::default() });

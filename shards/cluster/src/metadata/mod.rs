@@ -197,9 +197,9 @@ impl Metadata {
     /// The encoded form: a byte for its version, then postcard's encoding of the fields in order. Version 2 is that of
     /// metadata with truncations that are owed, version 3 that of metadata with operations under way, which come after
     /// the truncations, version 4 that of metadata with tablets, which come next, version 5 that of metadata with nodes
-    /// that are emptied, which come next, version 6 that of metadata with sub-partitions, which come next, version 7 that
-    /// of metadata with reasons for which keys have grown, which come last; others have version 1 and none of these
-    /// fields.
+    /// that are emptied, which come next, version 6 that of metadata with sub-partitions, which come next, version 7
+    /// that of metadata with reasons for which keys have grown, which come last; others have version 1 and none of
+    /// these fields.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = encode(self);
         let has_last = !self.sub_partitions.is_empty();

@@ -1,6 +1,6 @@
 //! The option `write_sharding` of CREATE TABLE: `{'shards': N, 'by': ['c', ...]}`, where `by` names clustering columns,
-//! or `{'shards': N, 'mode': 'random'}`. `'shards': 'auto'` has keys grow by themselves; `'initial_shards'` is what they
-//! begin with then, `'sub_partition_size'` and `'sub_partition_throughput'` when they grow. What it does is in
+//! or `{'shards': N, 'mode': 'random'}`. `'shards': 'auto'` has keys grow by themselves; `'initial_shards'` is what
+//! they begin with then, `'sub_partition_size'` and `'sub_partition_throughput'` when they grow. What it does is in
 //! [`model::write_sharding`].
 //!
 //! A table keeps what chooses the sub-partitions of its rows. Their number may grow: rows then move, which the cluster

@@ -3,8 +3,8 @@
 //! Every [`PERIOD`], if some table has such keys:
 //! 1. All nodes are asked how large and how busy the sub-partitions are ([`key_figures`]).
 //! 2. What there is to do is decided ([`cluster::key_growth`]).
-//! 3. In each table that does not grow the key that needs it most begins to, at most [`GROWTHS_MAX`] at once. The stages
-//!    of it are those of any growth ([`super::sub_partition_growth`]).
+//! 3. In each table that does not grow the key that needs it most begins to, at most [`GROWTHS_MAX`] at once. The
+//!    stages of it are those of any growth ([`super::sub_partition_growth`]).
 //!
 //! A key that has begun to grow is left alone for [`PAUSE`]. What hinders a key is told once by each leader.
 //!

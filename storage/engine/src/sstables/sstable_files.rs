@@ -60,8 +60,8 @@ impl SstableFiles {
         self.large_partitions.replace(Some(told));
     }
 
-    /// Who is told of large partitions of a table, and from how many bytes on they are large: of one whose throughput is
-    /// limited, or whose keys grow by themselves.
+    /// Who is told of large partitions of a table, and from how many bytes on they are large: of one whose throughput
+    /// is limited, or whose keys grow by themselves.
     pub(crate) fn large_partitions_of(&self, table: &Table) -> Option<(u64, LargePartitions)> {
         large_from(table).zip(self.large_partitions.borrow().clone())
     }
