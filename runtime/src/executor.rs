@@ -189,10 +189,15 @@ impl Executor {
     /// Polls the next ready task, of the class whose turn it is; false if none is ready. The caller has entered this
     /// shard, and afterwards charges the time with [`Executor::charge`].
     pub(crate) fn poll_one(&self) -> bool {
+        self.poll_one_if(|_| true)
+    }
+
+    /// The same, if tasks of that class may run now.
+    pub(crate) fn poll_one_if(&self, may_run: impl FnOnce(Class) -> bool) -> bool {
         let index = {
             let mut ready = self.ready.borrow_mut();
             let class = self.shares.pick(|class| !ready[class].is_empty());
-            match class.and_then(|class| ready[class].pop_front()) {
+            match class.filter(|class| may_run(Class::ALL[*class])).and_then(|class| ready[class].pop_front()) {
                 Some(index) => index,
                 None => return false,
             }
