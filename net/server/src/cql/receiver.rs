@@ -65,8 +65,8 @@ struct Bytes {
     _address: Option<Permit>,
 }
 
-/// Makes the handshake. Returns the decoder, which may have received the first requests by then; `None` if it has failed
-/// or takes too long.
+/// Makes the handshake. Returns the decoder, which may have received the first requests by then; `None` if it has
+/// failed or takes too long.
 pub(crate) async fn shake_hands(connection: &Rc<Connection>, registry: &ConnectionRegistry) -> Option<Decoder> {
     let context = &connection.context;
     let limits = &context.config.client_limits;

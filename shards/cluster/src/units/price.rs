@@ -95,8 +95,8 @@ pub fn write_at_replica(bytes: u64) -> u64 {
     WRITE_REPLICA + kib(bytes) * WRITE_KIB
 }
 
-/// What a conditional change or a transaction costs in addition that reads more than the row of 1 KiB at most whose read
-/// [`price`] contains, hundredths: so many rows and bytes, at a majority of so many replicas.
+/// What a conditional change or a transaction costs in addition that reads more than the row of 1 KiB at most whose
+/// read [`price`] contains, hundredths: so many rows and bytes, at a majority of so many replicas.
 pub fn read_by_decision(rows: u64, bytes: u64, replicas: u64) -> u64 {
     majority(replicas) * (rows.saturating_sub(1) * READ_ROW + (kib(bytes) - 1) * READ_KIB)
 }
