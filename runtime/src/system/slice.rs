@@ -1,7 +1,7 @@
 //! The slice: how long tasks run before the loop of a shard looks for completions again.
 //!
-//! A slice that begins with requests ends where maintenance would go on, so that their answers are sent before that; one
-//! that begins with maintenance is short. So on a core that maintenance keeps busy a request waits for the slice in
+//! A slice that begins with requests ends where maintenance would go on, so that their answers are sent before that;
+//! one that begins with maintenance is short. So on a core that maintenance keeps busy a request waits for the slice in
 //! which it arrives, and its answer for none.
 
 use super::node::monotonic;
