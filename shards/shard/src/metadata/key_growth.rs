@@ -184,9 +184,11 @@ mod tests {
         for table in 0..GROWTHS_MAX as u8 {
             assert!(has_room(&metadata), "{table} tables grow");
             let key = SubPartitionsChange::GrowKey { key: vec![1], token: 1, shards: 4, reason: GrowthReason::Load };
-            for change in [SubPartitionsChange::Keep { shards: 1, is_random: false }, key] {
-                metadata.apply(1, &Command::SubPartitions { table: [table; 16], change }).expect("it fits");
+            let mut map = None;
+            for (change, epoch) in [SubPartitionsChange::Keep { shards: 1, is_random: false }, key].iter().zip(1..) {
+                map = SubPartitionMap::changed(map.as_ref(), change, epoch).expect("it fits");
             }
+            metadata.sub_partitions.insert([table; 16], Arc::new(map.expect("it grows")));
         }
         assert!(!has_room(&metadata));
     }
