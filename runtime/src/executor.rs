@@ -3,7 +3,7 @@
 //! 1. A waker is one 64-bit word (executor, slot, generation): cloning it is a copy, and a stale one is ignored.
 //! 2. Waking a task on its own shard pushes its slot on the ready queue of its class; waking it from another thread
 //!    goes through the executor's inbox, which wakes a sleeping shard.
-//! 3. A backend calls `fire_timers` and `drain_inbox`, then `poll_one` until no task is ready or the slice is over.
+//! 3. A backend calls `fire_timers` and `drain_inbox`, then `poll_one_if` until no task is ready or the slice is over.
 //!
 //! Invariants: a slot is in a ready queue at most once; a task is never polled re-entrantly.
 
@@ -116,7 +116,7 @@ impl Executor {
         self.shard_count
     }
 
-    fn spawn(&self, class: Class, future: TaskFuture) {
+    pub(crate) fn spawn(&self, class: Class, future: TaskFuture) {
         let mut slots = self.slots.borrow_mut();
         let index = match self.free.borrow_mut().pop() {
             Some(index) => index,
@@ -186,13 +186,8 @@ impl Executor {
         self.ready.borrow()[class as usize].len()
     }
 
-    /// Polls the next ready task, of the class whose turn it is; false if none is ready. The caller has entered this
-    /// shard, and afterwards charges the time with [`Executor::charge`].
-    pub(crate) fn poll_one(&self) -> bool {
-        self.poll_one_if(|_| true)
-    }
-
-    /// The same, if tasks of that class may run now.
+    /// Polls the next ready task, of the class whose turn it is; false if none is ready, or if tasks of that class may
+    /// not run now. The caller has entered this shard, and afterwards charges the time with [`Executor::charge`].
     pub(crate) fn poll_one_if(&self, may_run: impl FnOnce(Class) -> bool) -> bool {
         let index = {
             let mut ready = self.ready.borrow_mut();
@@ -534,7 +529,7 @@ mod tests {
             executor.slice_end.set(Instant(end));
             while now < end {
                 cost.set(0);
-                if !executor.poll_one() {
+                if !executor.poll_one_if(|_| true) {
                     now = end;
                     break;
                 }

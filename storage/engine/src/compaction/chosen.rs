@@ -16,13 +16,11 @@ use crate::sstables::open_sstable::OpenSstable;
 use crate::sstables::repair_set::RepairSet;
 use crate::sstables::sstable_id;
 use model::compaction::CompactionOptions;
-use model::{DecoratedKey, TableId, Token, TokenRange};
+use model::{DecoratedKey, TableId, Token};
 use runtime::HashSet;
 use sstable::{Component, Descriptor};
-use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::rc::Rc;
-use std::sync::Arc;
 
 /// Which SSTables of a table to merge.
 #[derive(Clone, PartialEq, Debug)]
