@@ -432,7 +432,7 @@ impl SubPartitionMap {
     ///
     /// # Errors
     /// The change does not fit it.
-    pub(crate) fn changed(
+    pub fn changed(
         before: Option<&SubPartitionMap>,
         change: &SubPartitionsChange,
         epoch: u64,
